@@ -1,0 +1,63 @@
+//! The layers: forward, gradient to the input, gradient to the parameters, columns of the Jacobian.
+//!
+//! Batches are row-major, one sample a row; an image is `[channels, height, width]` within its row. Every
+//! function writes into memory it is given.
+
+mod activation;
+mod conv;
+mod linear;
+mod pool;
+
+pub(crate) use activation::Activation;
+pub(crate) use conv::Conv2d;
+pub(crate) use linear::Linear;
+pub(crate) use pool::{Pool, PoolKind};
+
+use crate::Scalar;
+
+/// A layer with its sizes worked out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Layer {
+    Linear(Linear),
+    Conv(Conv2d),
+    Pool(Pool),
+    Activation(Activation),
+    /// Changes the shape and no value; its output *is* its input.
+    Flatten,
+}
+
+impl Layer {
+    /// Values of scratch space a convolution needs for one sample (none for other layers).
+    pub(crate) const fn scratch(&self) -> usize {
+        match self {
+            Self::Conv(conv) => conv.scratch(),
+            _ => 0,
+        }
+    }
+
+    /// Gradient of the loss in the layer's parameters: overwrites `gradient` (weight, then bias).
+    pub(crate) fn parameter_gradient<T: Scalar>(
+        &self,
+        inputs: &[T],
+        output_gradient: &[T],
+        batch: usize,
+        gradient: &mut [T],
+        scratch: &mut [T],
+    ) {
+        match self {
+            Self::Linear(linear) => linear.parameter_gradient(inputs, output_gradient, batch, gradient),
+            Self::Conv(conv) => conv.parameter_gradient(inputs, output_gradient, batch, gradient, scratch),
+            Self::Pool(_) | Self::Activation(_) | Self::Flatten => {}
+        }
+    }
+
+    /// Derivative of one backpropagated output in the layer's parameter `index` (weight, then bias), for one
+    /// sample: O(1) in a linear layer, O(positions) in a convolution.
+    pub(crate) fn derivative<T: Scalar>(&self, input: &[T], output_gradient: &[T], index: usize) -> T {
+        match self {
+            Self::Linear(linear) => linear.derivative(input, output_gradient, index),
+            Self::Conv(conv) => conv.derivative(input, output_gradient, index),
+            Self::Pool(_) | Self::Activation(_) | Self::Flatten => T::zero(),
+        }
+    }
+}

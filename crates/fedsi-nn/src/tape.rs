@@ -1,0 +1,193 @@
+//! The memory of a forward pass, and the way back.
+
+use crate::layers::{Layer, PoolKind};
+use crate::{LayerSet, Network, Scalar};
+
+/// Activations and gradients of a batch, allocated once for the largest batch and reused.
+///
+/// Memory: one value for each activation of each sample, twice the widest layer for gradients, and the patch
+/// matrix of one image for convolutions.
+#[derive(Clone, Debug)]
+pub struct Tape<T> {
+    capacity: usize,
+    batch: usize,
+    /// `[0]` is the input; each layer that computes something adds one.
+    activations: Vec<Vec<T>>,
+    /// Which input won, for every output of every max pooling layer.
+    winners: Vec<Vec<u32>>,
+    /// Gradient in the output of the layer at hand, and room for the gradient in its input.
+    gradient: Vec<T>,
+    next_gradient: Vec<T>,
+    scratch: Vec<T>,
+}
+
+/// Receives what a backward pass finds at each layer with parameters that was asked for.
+pub trait GradientSink<T> {
+    /// `inputs` and `output_gradient` are row-major, one sample a row. The gradient in the layer's parameters
+    /// is a sum over samples of an outer product (linear) or of a sum of outer products (convolution).
+    fn layer(&mut self, network: &Network, layer: usize, inputs: &[T], output_gradient: &[T], batch: usize);
+}
+
+/// The usual sink: the gradient summed over the batch, in the order of the flat parameters. Layers outside the
+/// set asked for keep what they had.
+#[derive(Clone, Debug)]
+pub struct ParameterGradient<T> {
+    values: Vec<T>,
+    scratch: Vec<T>,
+}
+
+impl<T: Scalar> ParameterGradient<T> {
+    /// Zeros, one for each parameter.
+    #[must_use]
+    pub fn new(network: &Network) -> Self {
+        Self {
+            values: vec![T::zero(); network.layout().len()],
+            scratch: vec![T::zero(); largest_scratch(network)],
+        }
+    }
+
+    /// The gradient, in the order of the flat parameters.
+    #[must_use]
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+}
+
+impl<T: Scalar> GradientSink<T> for ParameterGradient<T> {
+    fn layer(&mut self, network: &Network, layer: usize, inputs: &[T], output_gradient: &[T], batch: usize) {
+        let own = &mut self.values[network.layout().of_layer(layer)];
+        network.layers[layer].parameter_gradient(inputs, output_gradient, batch, own, &mut self.scratch);
+    }
+}
+
+fn largest_scratch(network: &Network) -> usize {
+    network.layers.iter().map(Layer::scratch).max().unwrap_or(0)
+}
+
+impl<T: Scalar> Tape<T> {
+    /// Room for batches of up to `capacity` samples.
+    #[must_use]
+    pub fn new(network: &Network, capacity: usize) -> Self {
+        let mut activations = vec![vec![T::zero(); capacity * network.inputs()]];
+        let mut winners = Vec::new();
+        for (layer, &size) in network.layers.iter().zip(&network.sizes[1..]) {
+            let room = if matches!(layer, Layer::Flatten) { None } else { Some(capacity * size) };
+            activations.extend(room.map(|room| vec![T::zero(); room]));
+            let pools = matches!(layer, Layer::Pool(pool) if pool.kind == PoolKind::Max);
+            winners.push(if pools { vec![0; capacity * size] } else { Vec::new() });
+        }
+        let widest = network.sizes[1..].iter().copied().max().unwrap_or(0);
+        Self {
+            capacity,
+            batch: 0,
+            activations,
+            winners,
+            gradient: vec![T::zero(); capacity * widest],
+            next_gradient: vec![T::zero(); capacity * widest],
+            scratch: vec![T::zero(); largest_scratch(network)],
+        }
+    }
+
+    /// The largest batch there is room for.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Where to write the inputs of the next batch of `batch` samples.
+    ///
+    /// # Panics
+    /// If the batch is larger than the tape's capacity.
+    pub fn inputs_mut(&mut self, network: &Network, batch: usize) -> &mut [T] {
+        assert!(batch <= self.capacity, "a batch of {batch} on a tape for {}", self.capacity);
+        self.batch = batch;
+        &mut self.activations[0][..batch * network.inputs()]
+    }
+
+    /// Runs the batch written to [`Self::inputs_mut`] through all layers; returns the outputs (logits, or
+    /// regression means).
+    pub fn forward(&mut self, network: &Network, parameters: &[T]) -> &[T] {
+        let slot = self.forward_to(network, parameters, network.layers.len());
+        &self.activations[slot][..self.batch * network.outputs()]
+    }
+
+    /// Runs the batch through all layers but the head; returns the features that the head would see.
+    pub fn forward_body(&mut self, network: &Network, parameters: &[T]) -> &[T] {
+        let slot = self.forward_to(network, parameters, network.layers.len() - 1);
+        &self.activations[slot][..self.batch * network.features()]
+    }
+
+    /// Runs the first `layers` layers; returns the slot of the last activations.
+    fn forward_to(&mut self, network: &Network, parameters: &[T], layers: usize) -> usize {
+        let batch = self.batch;
+        let mut slot = 0;
+        for (index, layer) in network.layers[..layers].iter().enumerate() {
+            if matches!(layer, Layer::Flatten) {
+                continue;
+            }
+            let (before, after) = self.activations.split_at_mut(slot + 1);
+            let x = &before[slot][..batch * network.sizes[index]];
+            let y = &mut after[0][..batch * network.sizes[index + 1]];
+            let own = &parameters[network.layout().of_layer(index)];
+            match layer {
+                Layer::Linear(linear) => linear.forward(own, x, y, batch),
+                Layer::Conv(conv) => conv.forward(own, x, y, batch, &mut self.scratch),
+                Layer::Pool(pool) => pool.forward(x, y, batch, &mut self.winners[index]),
+                Layer::Activation(activation) => activation.forward(x, y),
+                Layer::Flatten => {}
+            }
+            slot += 1;
+        }
+        slot
+    }
+
+    /// The outputs of the last [`Self::forward`], and where to write the gradient of the loss in them before
+    /// [`Self::backward`].
+    pub fn outputs_and_gradient(&mut self, network: &Network) -> (&[T], &mut [T]) {
+        let size = self.batch * network.outputs();
+        let outputs = self.activations.last().map_or(&[][..], |last| &last[..size]);
+        (outputs, &mut self.gradient[..size])
+    }
+
+    /// Carries the gradient in the outputs down to the lowest layer of `layers`, handing each layer of the set
+    /// that has parameters to `sink`. Layers below the set cost nothing.
+    pub fn backward(
+        &mut self,
+        network: &Network,
+        parameters: &[T],
+        layers: &LayerSet,
+        sink: &mut impl GradientSink<T>,
+    ) {
+        let Some(lowest) = layers.lowest() else { return };
+        let batch = self.batch;
+        let mut slot = self.activations.len() - 1;
+        for (index, layer) in network.layers.iter().enumerate().skip(lowest).rev() {
+            if matches!(layer, Layer::Flatten) {
+                continue;
+            }
+            let y = &self.activations[slot][..batch * network.sizes[index + 1]];
+            let x = &self.activations[slot - 1][..batch * network.sizes[index]];
+            slot -= 1;
+            let dy = &mut self.gradient[..batch * network.sizes[index + 1]];
+            let own = network.layout().of_layer(index);
+            if layers.contains(index) && !own.is_empty() {
+                sink.layer(network, index, x, dy, batch);
+            }
+            if index == lowest {
+                return;
+            }
+            if let Layer::Activation(activation) = layer {
+                activation.input_gradient(x, y, dy);
+                continue;
+            }
+            let dx = &mut self.next_gradient[..batch * network.sizes[index]];
+            match layer {
+                Layer::Linear(linear) => linear.input_gradient(&parameters[own], dy, dx, batch),
+                Layer::Conv(conv) => conv.input_gradient(&parameters[own], dy, dx, batch, &mut self.scratch),
+                Layer::Pool(pool) => pool.input_gradient(dy, dx, batch, &self.winners[index]),
+                Layer::Activation(_) | Layer::Flatten => {}
+            }
+            std::mem::swap(&mut self.gradient, &mut self.next_gradient);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Every layer's gradients against central differences, in f64.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use fedsi_nn::{GradientSink, Loss, Network, ParameterGradient, Tape, Targets, Trainer, jacobian};
+use support::{numbers, relative_error, zoo};
+
+const BATCH: usize = 3;
+const STEP: f64 = 1e-6;
+
+fn outputs(network: &Network, parameters: &[f64], inputs: &[f64]) -> Vec<f64> {
+    let mut tape = Tape::new(network, BATCH);
+    tape.inputs_mut(network, BATCH).copy_from_slice(inputs);
+    tape.forward(network, parameters).to_vec()
+}
+
+/// The Jacobian `[batch, outputs, parameters]` by central differences.
+fn numeric_jacobian(network: &Network, parameters: &[f64], inputs: &[f64]) -> Vec<f64> {
+    let (count, rows) = (parameters.len(), BATCH * network.outputs());
+    let mut jacobian = vec![0.0; rows * count];
+    let mut moved = parameters.to_vec();
+    for index in 0..count {
+        moved[index] = parameters[index] + STEP;
+        let above = outputs(network, &moved, inputs);
+        moved[index] = parameters[index] - STEP;
+        let below = outputs(network, &moved, inputs);
+        moved[index] = parameters[index];
+        for row in 0..rows {
+            jacobian[row * count + index] = (above[row] - below[row]) / (2.0 * STEP);
+        }
+    }
+    jacobian
+}
+
+struct Case {
+    name: &'static str,
+    network: Network,
+    parameters: Vec<f64>,
+    inputs: Vec<f64>,
+}
+
+fn cases() -> Vec<Case> {
+    zoo()
+        .into_iter()
+        .map(|(name, network)| {
+            let parameters = numbers(1, network.layout().len()).iter().map(|x| 0.7 * x).collect();
+            let inputs = numbers(2, BATCH * network.inputs());
+            Case { name, network, parameters, inputs }
+        })
+        .collect()
+}
+
+#[test]
+fn jacobians_of_all_parameters() {
+    for Case { name, network, parameters, inputs } in cases() {
+        let mut tape = Tape::new(&network, BATCH);
+        tape.inputs_mut(&network, BATCH).copy_from_slice(&inputs);
+        tape.forward(&network, &parameters);
+        let all: Vec<usize> = (0..parameters.len()).collect();
+        let found = jacobian::columns(&mut tape, &network, &parameters, &all, BATCH);
+        let error = relative_error(&found, &numeric_jacobian(&network, &parameters, &inputs));
+        assert!(error < 1e-8, "{name}: the Jacobian is off by {error:e}");
+    }
+}
+
+#[test]
+fn jacobians_of_selected_parameters_are_columns_of_the_whole() {
+    for Case { name, network, parameters, inputs } in cases() {
+        let mut tape = Tape::new(&network, BATCH);
+        tape.inputs_mut(&network, BATCH).copy_from_slice(&inputs);
+        tape.forward(&network, &parameters);
+        let all: Vec<usize> = (0..parameters.len()).collect();
+        let whole = jacobian::columns(&mut tape, &network, &parameters, &all, BATCH);
+        let some: Vec<usize> = (0..parameters.len()).filter(|index| index % 3 == 1).collect();
+        let part = jacobian::columns(&mut tape, &network, &parameters, &some, BATCH);
+        for (row, line) in part.chunks_exact(some.len()).enumerate() {
+            for (value, &index) in line.iter().zip(&some) {
+                assert_eq!(*value, whole[row * all.len() + index], "{name}: row {row}, parameter {index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn backward_is_the_transpose_of_the_jacobian() {
+    for Case { name, network, parameters, inputs } in cases() {
+        let weights = numbers(3, BATCH * network.outputs());
+        let mut tape = Tape::new(&network, BATCH);
+        tape.inputs_mut(&network, BATCH).copy_from_slice(&inputs);
+        tape.forward(&network, &parameters);
+        tape.outputs_and_gradient(&network).1.copy_from_slice(&weights);
+        let mut gradient = ParameterGradient::new(&network);
+        tape.backward(&network, &parameters, &network.all_layers(), &mut gradient);
+
+        let jacobian = numeric_jacobian(&network, &parameters, &inputs);
+        let mut expected = vec![0.0; parameters.len()];
+        for (row, weight) in jacobian.chunks_exact(parameters.len()).zip(&weights) {
+            for (sum, value) in expected.iter_mut().zip(row) {
+                *sum += weight * value;
+            }
+        }
+        let error = relative_error(gradient.values(), &expected);
+        assert!(error < 1e-8, "{name}: the gradient is off by {error:e}");
+    }
+}
+
+/// Counts which layers a backward pass reaches.
+struct Reached(Vec<usize>);
+
+impl GradientSink<f64> for Reached {
+    fn layer(&mut self, _: &Network, layer: usize, _: &[f64], _: &[f64], _: usize) {
+        self.0.push(layer);
+    }
+}
+
+#[test]
+fn a_backward_pass_goes_no_further_than_asked() {
+    let (_, network) = zoo().pop().unwrap();
+    let parameters = numbers(1, network.layout().len());
+    let mut tape = Tape::new(&network, BATCH);
+    tape.inputs_mut(&network, BATCH).copy_from_slice(&numbers(2, BATCH * network.inputs()));
+    tape.forward(&network, &parameters);
+    let reached = |tape: &mut Tape<f64>, layers| {
+        let mut sink = Reached(Vec::new());
+        tape.backward(&network, &parameters, &layers, &mut sink);
+        sink.0
+    };
+    assert_eq!(reached(&mut tape, network.all_layers()), [8, 6, 3, 0]);
+    assert_eq!(reached(&mut tape, network.body_layers()), [6, 3, 0]);
+    assert_eq!(reached(&mut tape, network.head_layer()), [8]);
+    assert_eq!(reached(&mut tape, network.layers_where(|layer| [3, 7, 8].contains(&layer))), [8, 3]);
+}
+
+#[test]
+fn layers_without_parameters_are_in_no_set() {
+    let (_, network) = zoo().swap_remove(7);
+    assert_eq!(network.specs()[0], fedsi_nn::LayerSpec::Flatten);
+    assert_eq!(network.all_layers().lowest(), Some(1), "the gradient in the input is never computed");
+}
+
+#[test]
+fn losses_have_the_gradient_they_report() {
+    let (_, network) = zoo().swap_remove(3);
+    let parameters = numbers(1, network.layout().len());
+    let inputs = numbers(2, BATCH * network.inputs());
+    let values = numbers(4, BATCH * network.outputs());
+    let labels = [0, 1, 1];
+    for (loss, targets) in [
+        (Loss::CrossEntropy, Targets::Classes(&labels)),
+        (Loss::Gaussian { noise: 0.3 }, Targets::Values(&values)),
+    ] {
+        let rows = [2, 0, 1];
+        let run = |parameters: &[f64]| {
+            let rate = fedsi_nn::OptimizerSpec::sgd(0.0);
+            let mut trainer = Trainer::new(&network, network.all_layers(), loss, rate, BATCH);
+            let value = trainer.step(&network, &mut parameters.to_vec(), &inputs, targets, &rows);
+            (value, trainer.gradient().to_vec())
+        };
+        let (_, found) = run(&parameters);
+        let expected: Vec<f64> = (0..parameters.len())
+            .map(|index| {
+                let (mut above, mut below) = (parameters.clone(), parameters.clone());
+                above[index] += STEP;
+                below[index] -= STEP;
+                (run(&above).0 - run(&below).0) / (2.0 * STEP)
+            })
+            .collect();
+        let error = relative_error(&found, &expected);
+        assert!(error < 1e-8, "{loss:?}: the gradient is off by {error:e}");
+    }
+}

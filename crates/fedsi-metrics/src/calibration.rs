@@ -1,0 +1,245 @@
+//! Reliability: does a confidence of 0.8 come true eight times in ten?
+
+use crate::MetricsError;
+
+/// A checked number of equal bins over the confidences 0 to 1.
+///
+/// Bin `i` of `B` holds confidences in `(i/B, (i+1)/B]`; a confidence of exactly 0 falls into the first bin.
+/// The edges are the f64 quotients, each correctly rounded, so a confidence written as `0.3` lies on the edge
+/// `3/10` and belongs to the bin below it. (Multiples of a rounded `1/B` would put that edge elsewhere.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bins(usize);
+
+impl Bins {
+    /// The most bins a table may have.
+    pub const LARGEST: usize = 10_000;
+
+    /// `count` bins, 1 to [`Bins::LARGEST`].
+    ///
+    /// # Errors
+    /// [`MetricsError::Bins`] for any other number.
+    pub fn new(count: usize) -> Result<Self, MetricsError> {
+        if (1..=Self::LARGEST).contains(&count) {
+            Ok(Self(count))
+        } else {
+            Err(MetricsError::Bins { found: count })
+        }
+    }
+
+    /// The number of bins.
+    pub fn count(self) -> usize {
+        self.0
+    }
+
+    /// The edge `i/B`.
+    fn edge(self, i: usize) -> f64 {
+        i as f64 / self.0 as f64
+    }
+
+    /// The bin that holds `confidence`; values above 1 (a row may sum to a little more) go to the last.
+    pub fn index(self, confidence: f64) -> usize {
+        // The product can be off by one rounding: it is a guess, and the edges decide.
+        let mut bin = ((confidence * self.0 as f64) as usize).min(self.0 - 1);
+        while bin > 0 && confidence <= self.edge(bin) {
+            bin -= 1;
+        }
+        while bin + 1 < self.0 && confidence > self.edge(bin + 1) {
+            bin += 1;
+        }
+        bin
+    }
+}
+
+/// Ten bins, as the protocol has it.
+impl Default for Bins {
+    fn default() -> Self {
+        Self(10)
+    }
+}
+
+/// One row of a reliability table: the samples whose confidence lies in `(lo, hi]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReliabilityBin {
+    /// The lower edge, not included (but for 0 itself).
+    pub lo: f64,
+    /// The upper edge, included.
+    pub hi: f64,
+    /// How many samples.
+    pub count: usize,
+    /// Their mean confidence; 0 in an empty bin.
+    pub confidence: f64,
+    /// Their accuracy; 0 in an empty bin.
+    pub accuracy: f64,
+}
+
+impl ReliabilityBin {
+    /// `|accuracy - confidence|`: how far this bin is from calibrated; 0 in an empty bin.
+    pub fn gap(&self) -> f64 {
+        (self.accuracy - self.confidence).abs()
+    }
+
+    /// Whether no sample fell here.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Confidences and outcomes collected into equal bins.
+///
+/// Samples are recorded one at a time, so predictions of many clients pool without being concatenated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReliabilityTable {
+    bins: Bins,
+    samples: usize,
+    tallies: Vec<Tally>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Tally {
+    count: usize,
+    correct: usize,
+    confidence: f64,
+}
+
+impl ReliabilityTable {
+    /// An empty table.
+    pub fn new(bins: Bins) -> Self {
+        Self { bins, samples: 0, tallies: vec![Tally::default(); bins.count()] }
+    }
+
+    /// Adds one sample.
+    pub fn record(&mut self, confidence: f64, correct: bool) {
+        let tally = &mut self.tallies[self.bins.index(confidence)];
+        tally.count += 1;
+        tally.correct += usize::from(correct);
+        tally.confidence += confidence;
+        self.samples += 1;
+    }
+
+    /// How many samples were recorded.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// The bins from the lowest confidence to the highest, empty ones included.
+    pub fn bins(&self) -> impl ExactSizeIterator<Item = ReliabilityBin> + '_ {
+        self.tallies.iter().enumerate().map(|(i, tally)| {
+            let (lo, hi) = (self.bins.edge(i), self.bins.edge(i + 1));
+            let count = tally.count.max(1) as f64;
+            let (confidence, accuracy) = (tally.confidence / count, tally.correct as f64 / count);
+            ReliabilityBin { lo, hi, count: tally.count, confidence, accuracy }
+        })
+    }
+
+    /// Expected calibration error: `sum_b (n_b / n) |accuracy_b - confidence_b|`; `None` without samples.
+    pub fn ece(&self) -> Option<f64> {
+        let weighted: f64 = self.bins().map(|bin| bin.count as f64 * bin.gap()).sum();
+        (self.samples > 0).then(|| weighted / self.samples as f64)
+    }
+
+    /// Maximum calibration error: the largest gap over bins that hold a sample; `None` without samples.
+    ///
+    /// A bin of one sample decides it, so read it beside [`ReliabilityTable::mce_1pct`].
+    pub fn mce(&self) -> Option<f64> {
+        self.largest_gap(1)
+    }
+
+    /// The largest gap over bins with at least 1% of the samples; `None` without samples.
+    ///
+    /// With more than 100 bins it can happen that none is so full; then it is the plain maximum.
+    pub fn mce_1pct(&self) -> Option<f64> {
+        self.largest_gap(self.samples.div_ceil(100)).or_else(|| self.mce())
+    }
+
+    fn largest_gap(&self, at_least: usize) -> Option<f64> {
+        self.bins()
+            .filter(|bin| !bin.is_empty() && bin.count >= at_least)
+            .map(|bin| bin.gap())
+            .reduce(f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_belongs_to_the_bin_below() {
+        for count in [1, 2, 3, 7, 10, 15, 20, 100, 333] {
+            let bins = Bins::new(count).unwrap();
+            assert_eq!(bins.index(0.0), 0);
+            for i in 1..=count {
+                let edge = i as f64 / count as f64;
+                assert_eq!(bins.index(edge), i - 1, "{i}/{count}");
+                assert_eq!(bins.index(edge.next_down()), i - 1, "below {i}/{count}");
+                assert_eq!(bins.index(edge.next_up()), i.min(count - 1), "above {i}/{count}");
+            }
+        }
+        // As a person writes them.
+        let tenths = Bins::default();
+        let written = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+        assert_eq!(written.map(|c| tenths.index(c)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn confidences_a_little_above_one_are_in_the_last_bin() {
+        assert_eq!(Bins::default().index(1.0009), 9);
+    }
+
+    #[test]
+    fn bins_are_checked() {
+        assert_eq!(Bins::new(0).unwrap_err().to_string(), "bins must be 1 to 10000, found 0");
+        assert!(Bins::new(usize::MAX).is_err());
+        assert_eq!(Bins::new(15).unwrap().count(), 15);
+    }
+
+    #[test]
+    fn a_table_worked_by_hand() {
+        // Four bins. Bin 1, (0.25, 0.5]: 0.3 wrong, 0.5 right  -> confidence 0.4, accuracy 0.5, gap 0.1.
+        //            Bin 3, (0.75, 1]:   0.8 wrong, 1.0 right  -> confidence 0.9, accuracy 0.5, gap 0.4.
+        // ECE = 2/4 * 0.1 + 2/4 * 0.4 = 0.25; MCE = 0.4.
+        let mut table = ReliabilityTable::new(Bins::new(4).unwrap());
+        for (confidence, correct) in [(0.3, false), (0.5, true), (0.8, false), (1.0, true)] {
+            table.record(confidence, correct);
+        }
+        let rows: Vec<ReliabilityBin> = table.bins().collect();
+        assert_eq!(rows[1], ReliabilityBin { lo: 0.25, hi: 0.5, count: 2, confidence: 0.4, accuracy: 0.5 });
+        assert_eq!(rows[3], ReliabilityBin { lo: 0.75, hi: 1.0, count: 2, confidence: 0.9, accuracy: 0.5 });
+        assert!(rows[0].is_empty() && rows[2].is_empty());
+        assert_eq!(rows[0].gap(), 0.0);
+        assert!((table.ece().unwrap() - 0.25).abs() < 1e-15);
+        assert!((table.mce().unwrap() - 0.4).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_one_percent_rule_leaves_out_a_lone_sample() {
+        // 200 samples: 199 at 0.95 all right (gap 0.05), one at 0.55 wrong (gap 0.55). 1% of 200 is 2 samples,
+        // so the lone one decides MCE but not mce_1pct.
+        let mut table = ReliabilityTable::new(Bins::default());
+        table.record(0.55, false);
+        for _ in 0..199 {
+            table.record(0.95, true);
+        }
+        assert!((table.mce().unwrap() - 0.55).abs() < 1e-12);
+        assert!((table.mce_1pct().unwrap() - 0.05).abs() < 1e-12);
+
+        // Exactly 1% counts: one of 100.
+        let mut table = ReliabilityTable::new(Bins::default());
+        table.record(0.55, false);
+        for _ in 0..99 {
+            table.record(0.95, true);
+        }
+        assert!((table.mce_1pct().unwrap() - 0.55).abs() < 1e-12);
+    }
+
+    #[test]
+    fn where_no_bin_is_full_enough_the_plain_maximum_stands_in() {
+        // 1000 bins, 1000 samples, one a bin: none holds the 10 that make 1%.
+        let mut table = ReliabilityTable::new(Bins::new(1000).unwrap());
+        for i in 1..=1000 {
+            table.record(f64::from(i) / 1000.0, true);
+        }
+        assert_eq!(table.mce_1pct(), table.mce());
+        assert_eq!(ReliabilityTable::new(Bins::default()).mce_1pct(), None);
+    }
+}

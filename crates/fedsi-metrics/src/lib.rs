@@ -1,0 +1,40 @@
+//! Scores of predictions that carry their own uncertainty.
+//!
+//! Classification: [`Predictions`] is a checked view of class probabilities and labels; from it come the
+//! [`Scores`] (accuracy, ECE, MCE, Brier, NLL), the [`ReliabilityTable`] behind a reliability diagram, the
+//! entropy of every row and the [`RiskCoverage`] curve. [`auroc`] tells how well a score separates two groups
+//! (right from wrong, familiar from foreign). Regression: [`regression::GaussianPredictions`]. Many clients or
+//! seeds: [`Summary`].
+//!
+//! Everything is computed in f64 whatever the input's precision, in a fixed order, without randomness.
+//! Samples are never weighted. A metric of no samples is `None`, never NaN.
+//!
+//! ```
+//! use fedsi_metrics::{Bins, Predictions};
+//!
+//! let probabilities = [0.9, 0.1, 0.4, 0.6, 0.7, 0.3_f32];
+//! let predictions = Predictions::new(&probabilities, &[0, 1, 1], 2)?;
+//! let scores = predictions.scores(Bins::default()).unwrap();
+//! assert_eq!(scores.samples, 3);
+//! assert_eq!(scores.accuracy, 2.0 / 3.0);
+//! # Ok::<(), fedsi_metrics::MetricsError>(())
+//! ```
+
+mod aggregate;
+mod calibration;
+mod error;
+mod normal;
+mod predictions;
+mod ranking;
+pub mod regression;
+mod scores;
+mod selective;
+
+pub use aggregate::{Summary, quantile};
+pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
+pub use error::MetricsError;
+pub use normal::normal_quantile;
+pub use predictions::{Predictions, ROW_SUM_TOLERANCE, Row};
+pub use ranking::auroc;
+pub use scores::{PROBABILITY_FLOOR, Scores};
+pub use selective::{RiskCoverage, RiskPoint, entropy};

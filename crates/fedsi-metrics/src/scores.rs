@@ -1,0 +1,113 @@
+//! The figures a run is judged by.
+
+use crate::{Bins, Predictions, ReliabilityTable};
+
+/// The smallest probability the logarithm sees: a class given 0 that comes true costs `-ln 1e-12 = 27.6`.
+pub const PROBABILITY_FLOOR: f64 = 1e-12;
+
+/// Scores of classification, in the names of `summary.json`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Share of samples whose most probable class (ties: the lowest) is the label, 0 to 1.
+    pub accuracy: f64,
+    /// Expected calibration error, `sum_b (n_b/n) |accuracy_b - confidence_b|`.
+    pub ece: f64,
+    /// Maximum calibration error over bins that hold a sample.
+    pub mce: f64,
+    /// Maximum calibration error over bins with at least 1% of the samples.
+    pub mce_1pct: f64,
+    /// Mean over samples of `sum_c (p_c - [c = label])^2`, 0 to 2.
+    pub brier: f64,
+    /// Mean over samples of `-ln max(p_label, 1e-12)`, in nats.
+    pub nll: f64,
+    /// How many samples.
+    pub samples: usize,
+}
+
+impl Scores {
+    pub(crate) fn of<T: Copy + Into<f64>>(predictions: &Predictions<'_, T>, bins: Bins) -> Option<Self> {
+        let mut table = ReliabilityTable::new(bins);
+        let (mut correct, mut brier, mut nll) = (0_usize, 0.0, 0.0);
+        for row in predictions.rows() {
+            let right = row.is_correct();
+            table.record(row.confidence(), right);
+            correct += usize::from(right);
+            for (class, &p) in row.probabilities().iter().enumerate() {
+                let outcome = if class == row.label() { 1.0 } else { 0.0 };
+                let error: f64 = p.into() - outcome;
+                brier += error * error;
+            }
+            nll -= row.probability_of_label().max(PROBABILITY_FLOOR).ln();
+        }
+        let samples = predictions.len();
+        let n = samples as f64;
+        Some(Self {
+            accuracy: correct as f64 / n,
+            ece: table.ece()?,
+            mce: table.mce()?,
+            mce_1pct: table.mce_1pct()?,
+            brier: brier / n,
+            // `0.0 +` so that a perfect predictor scores 0 and not -0.
+            nll: 0.0 + nll / n,
+            samples,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scores(probabilities: &[f64], labels: &[u32], classes: usize) -> Scores {
+        Predictions::new(probabilities, labels, classes).unwrap().scores(Bins::default()).unwrap()
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-14, "{a} is not {b}");
+    }
+
+    #[test]
+    fn three_samples_worked_by_hand() {
+        // Row 0: (0.5, 0.3, 0.2), label 0: right. Brier 0.25 + 0.09 + 0.04 = 0.38. NLL -ln 0.5.
+        // Row 1: (0.1, 0.8, 0.1), label 2: wrong. Brier 0.01 + 0.64 + 0.81 = 1.46. NLL -ln 0.1.
+        // Row 2: (0.25, 0.25, 0.5), label 2: right. Brier 0.0625 + 0.0625 + 0.25 = 0.375. NLL -ln 0.5.
+        // Bins: (0.4, 0.5] holds rows 0 and 2: confidence 0.5, accuracy 1, gap 0.5;
+        //       (0.7, 0.8] holds row 1: confidence 0.8, accuracy 0, gap 0.8.
+        // ECE = 2/3 * 0.5 + 1/3 * 0.8 = 0.6.
+        let s = scores(&[0.5, 0.3, 0.2, 0.1, 0.8, 0.1, 0.25, 0.25, 0.5], &[0, 2, 2], 3);
+        assert_eq!(s.samples, 3);
+        close(s.accuracy, 2.0 / 3.0);
+        close(s.brier, (0.38 + 1.46 + 0.375) / 3.0);
+        close(s.nll, (2.0 * 2.0_f64.ln() + 10.0_f64.ln()) / 3.0);
+        close(s.ece, 0.6);
+        close(s.mce, 0.8);
+        close(s.mce_1pct, 0.8);
+    }
+
+    #[test]
+    fn the_perfect_predictor() {
+        let s = scores(&[1.0, 0.0, 0.0, 1.0], &[0, 1], 2);
+        assert_eq!(
+            s,
+            Scores { accuracy: 1.0, ece: 0.0, mce: 0.0, mce_1pct: 0.0, brier: 0.0, nll: 0.0, samples: 2 }
+        );
+        assert!(s.nll.is_sign_positive());
+    }
+
+    #[test]
+    fn the_worst_predictor() {
+        // Sure and wrong: Brier (0-1)^2 + (1-0)^2 = 2, NLL -ln 1e-12 = 12 ln 10, every gap 1.
+        let s = scores(&[1.0, 0.0, 0.0, 1.0], &[1, 0], 2);
+        assert_eq!((s.accuracy, s.ece, s.mce, s.brier), (0.0, 1.0, 1.0, 2.0));
+        close(s.nll, 12.0 * 10.0_f64.ln());
+    }
+
+    #[test]
+    fn a_guess_among_equals() {
+        // Uniform over four classes: always class 0, right one time in four, confidence 0.25: calibrated.
+        // Brier 3 * (1/4)^2 + (3/4)^2 = 12/16 = 0.75; NLL ln 4.
+        let s = scores(&[0.25; 16], &[0, 1, 2, 3], 4);
+        assert_eq!((s.accuracy, s.ece, s.brier), (0.25, 0.0, 0.75));
+        close(s.nll, 4.0_f64.ln());
+    }
+}

@@ -1,0 +1,233 @@
+//! Partitions that deal a pool out to clients: `labels`, `iid`, `dirichlet`, `shards`.
+
+use fedsi_random::{Purpose, SERVER, Streams};
+use rand::seq::SliceRandom as _;
+
+use super::proportions::{apportion, dirichlet};
+use super::{ClientRows, Table, cut};
+use crate::error::DataError;
+use crate::spec::{PartitionKind, PartitionSpec};
+
+/// The third word of the key of [`Purpose::Partition`] streams that are not a class's shuffle.
+mod draw {
+    /// A client's mix of classes.
+    pub(super) const MIX: u64 = 0;
+    /// Which of a client's rows are for testing.
+    pub(super) const CUT: u64 = 1;
+    /// The order of all rows; of the shards. Above the number of any class.
+    pub(super) const ROWS: u64 = 1 << 40;
+    pub(super) const SHARDS: u64 = 1 << 41;
+    /// Added to the class for the shuffle of test rows that follow training rows.
+    pub(super) const FOLLOW: u64 = 1 << 42;
+}
+
+/// Deals rows to clients and cuts them.
+pub(super) fn dealt(
+    table: &Table<'_>,
+    spec: &PartitionSpec,
+    streams: &Streams,
+) -> Result<Vec<ClientRows>, DataError> {
+    let everything = spec.train == 0;
+    let fixed = table.train_rows.filter(|_| everything);
+    let pool = Rows::shuffled(table, fixed.unwrap_or(table.rows), streams);
+    let sizes = sizes(&pool, spec)?;
+    let dealt = match spec.kind {
+        PartitionKind::Labels => labels(&pool, spec, everything),
+        PartitionKind::Dirichlet => mixes(&pool, spec, &sizes, streams),
+        PartitionKind::Shards => shards(&pool, spec, &sizes, streams),
+        PartitionKind::Iid | PartitionKind::Natural | PartitionKind::File => shares(&pool, &sizes),
+    };
+    if let Some(first) = fixed {
+        return Ok(follow(table, spec, first, dealt, streams));
+    }
+    let clients = dealt.into_iter().enumerate().map(|(client, rows)| {
+        let test = if everything {
+            cut::test_rows(rows.len(), spec.test_fraction)
+        } else {
+            spec.test * spec.labels_per_client
+        };
+        let mut stream = streams.stream(Purpose::Partition, client as u64, draw::CUT);
+        cut::stratified(table, &rows, test, &mut stream)
+    });
+    Ok(clients.collect())
+}
+
+/// The rows there are to deal, shuffled: all together, and class by class.
+struct Rows {
+    all: Vec<u32>,
+    classes: Vec<Vec<u32>>,
+}
+
+impl Rows {
+    fn shuffled(table: &Table<'_>, rows: usize, streams: &Streams) -> Self {
+        let mut all: Vec<u32> = (0..rows as u32).collect();
+        let mut classes: Vec<Vec<u32>> = vec![Vec::new(); table.classes];
+        for &row in &all {
+            classes[table.class(row)].push(row);
+        }
+        all.shuffle(&mut streams.stream(Purpose::Partition, SERVER, draw::ROWS));
+        for (class, rows) in classes.iter_mut().enumerate() {
+            rows.shuffle(&mut streams.stream(Purpose::Partition, SERVER, class as u64));
+        }
+        Self { all, classes }
+    }
+}
+
+/// How many rows each client gets; refuses more clients than the rows can feed.
+fn sizes(pool: &Rows, spec: &PartitionSpec) -> Result<Vec<usize>, DataError> {
+    let rows = pool.all.len();
+    let everything = spec.train == 0;
+    let per_class = if everything { 1 } else { spec.train.saturating_add(spec.test) };
+    let factor = if everything && spec.kind != PartitionKind::Labels { 1 } else { spec.labels_per_client };
+    let per_client = per_class.saturating_mul(factor);
+    let feasible = if spec.kind == PartitionKind::Labels {
+        feasible_by_labels(&pool.classes, spec.labels_per_client, per_class)
+    } else {
+        rows / per_client
+    };
+    if spec.clients > feasible {
+        let clients = spec.clients;
+        return Err(DataError::TooManyClients { kind: spec.kind, clients, feasible, per_client, rows });
+    }
+    if everything {
+        let share = |client| rows / spec.clients + usize::from(client < rows % spec.clients);
+        return Ok((0..spec.clients).map(share).collect());
+    }
+    Ok(vec![per_client; spec.clients])
+}
+
+/// The most clients that blocks of `per_class` rows suffice for, where client u holds classes
+/// (k u + j) mod C, j < k. The pairs (u, j) count through 0, 1, 2, ... in order, so the class that runs out
+/// first decides.
+fn feasible_by_labels(classes: &[Vec<u32>], held: usize, per_class: usize) -> usize {
+    let first_unfed = classes.iter().enumerate().map(|(class, rows)| {
+        // Class c is asked for by the numbers c, c + C, c + 2C, ...; its blocks feed the first of them.
+        (rows.len() / per_class).saturating_mul(classes.len()).saturating_add(class)
+    });
+    first_unfed.min().unwrap_or(0) / held
+}
+
+/// `labels`: blocks of each class, in the order of the clients.
+fn labels(pool: &Rows, spec: &PartitionSpec, everything: bool) -> Vec<Vec<u32>> {
+    let (count, held) = (pool.classes.len(), spec.labels_per_client);
+    let slots = spec.clients * held;
+    let mut dealt: Vec<Vec<u32>> = vec![Vec::new(); spec.clients];
+    for (class, rows) in pool.classes.iter().enumerate() {
+        let holders = (class..slots).step_by(count);
+        let holding = holders.len();
+        let mut rest = rows.as_slice();
+        for (place, slot) in holders.enumerate() {
+            let size = if everything {
+                rows.len() / holding + usize::from(place < rows.len() % holding)
+            } else {
+                spec.train + spec.test
+            };
+            let (block, later) = rest.split_at(size.min(rest.len()));
+            dealt[slot / held].extend_from_slice(block);
+            rest = later;
+        }
+    }
+    dealt
+}
+
+/// `iid`: the next rows of the shuffled pool.
+fn shares(pool: &Rows, sizes: &[usize]) -> Vec<Vec<u32>> {
+    let mut rest = pool.all.as_slice();
+    let deal = sizes.iter().map(|&size| {
+        let (block, later) = rest.split_at(size.min(rest.len()));
+        rest = later;
+        block.to_vec()
+    });
+    deal.collect()
+}
+
+/// `dirichlet`: each client's own mix of classes, as far as the classes last.
+fn mixes(pool: &Rows, spec: &PartitionSpec, sizes: &[usize], streams: &Streams) -> Vec<Vec<u32>> {
+    let mut rest: Vec<&[u32]> = pool.classes.iter().map(Vec::as_slice).collect();
+    let deal = sizes.iter().enumerate().map(|(client, &size)| {
+        let mut stream = streams.stream(Purpose::Partition, client as u64, draw::MIX);
+        let mix = dirichlet(spec.concentration, rest.len(), &mut stream);
+        let mut rows = Vec::with_capacity(size);
+        while rows.len() < size && rest.iter().any(|class| !class.is_empty()) {
+            let mut weights: Vec<f64> = mix
+                .iter()
+                .zip(&rest)
+                .map(|(&share, class)| if class.is_empty() { 0.0 } else { share })
+                .collect();
+            if weights.iter().sum::<f64>() <= f64::MIN_POSITIVE {
+                // Nothing this client wants is left: it takes what there is most of.
+                weights = rest.iter().map(|class| class.len() as f64).collect();
+            }
+            for (class, share) in rest.iter_mut().zip(apportion(&weights, size - rows.len())) {
+                let (block, later) = class.split_at(share.min(class.len()));
+                rows.extend_from_slice(block);
+                *class = later;
+            }
+        }
+        rows
+    });
+    deal.collect()
+}
+
+/// `shards`: rows sorted by class, cut into shards that are dealt shuffled.
+fn shards(pool: &Rows, spec: &PartitionSpec, sizes: &[usize], streams: &Streams) -> Vec<Vec<u32>> {
+    // Where not all rows are wanted, an even share of each class stays.
+    let wanted: usize = sizes.iter().sum();
+    let class_sizes: Vec<f64> = pool.classes.iter().map(|class| class.len() as f64).collect();
+    let kept = apportion(&class_sizes, wanted);
+    let sorted: Vec<u32> =
+        pool.classes.iter().zip(kept).flat_map(|(class, kept)| class.iter().copied().take(kept)).collect();
+    let count = spec.shards_per_client;
+    let mut slots: Vec<(usize, usize)> = sizes
+        .iter()
+        .enumerate()
+        .flat_map(|(client, &size)| {
+            (0..count).map(move |shard| (client, size / count + usize::from(shard < size % count)))
+        })
+        .collect();
+    slots.shuffle(&mut streams.stream(Purpose::Partition, SERVER, draw::SHARDS));
+    let mut dealt: Vec<Vec<u32>> = sizes.iter().map(|&size| Vec::with_capacity(size)).collect();
+    let mut rest = sorted.as_slice();
+    for (client, size) in slots {
+        let (shard, later) = rest.split_at(size.min(rest.len()));
+        dealt[client].extend_from_slice(shard);
+        rest = later;
+    }
+    dealt
+}
+
+/// Deals the rows of a test file: each class in proportion to the clients' training rows of that class.
+fn follow(
+    table: &Table<'_>,
+    spec: &PartitionSpec,
+    first: usize,
+    dealt: Vec<Vec<u32>>,
+    streams: &Streams,
+) -> Vec<ClientRows> {
+    let mut weights = vec![vec![0.0; dealt.len()]; table.classes];
+    for (client, rows) in dealt.iter().enumerate() {
+        for &row in rows {
+            weights[table.class(row)][client] += 1.0;
+        }
+    }
+    let mut test_rows: Vec<Vec<u32>> = vec![Vec::new(); table.classes];
+    for row in first as u32..table.rows as u32 {
+        test_rows[table.class(row)].push(row);
+    }
+    let mut clients: Vec<ClientRows> =
+        dealt.into_iter().map(|train| ClientRows { name: None, train, test: Vec::new() }).collect();
+    for (class, (mut rows, mut weights)) in test_rows.into_iter().zip(weights).enumerate() {
+        if spec.kind != PartitionKind::Labels && weights.iter().all(|&weight| weight == 0.0) {
+            // A class that nobody trained on is still tested: leaving it out would flatter the result.
+            weights.fill(1.0);
+        }
+        rows.shuffle(&mut streams.stream(Purpose::Partition, SERVER, draw::FOLLOW + class as u64));
+        let mut rest = rows.as_slice();
+        for (client, share) in clients.iter_mut().zip(apportion(&weights, rows.len())) {
+            let (block, later) = rest.split_at(share.min(rest.len()));
+            client.test.extend_from_slice(block);
+            rest = later;
+        }
+    }
+    clients
+}

@@ -1,0 +1,89 @@
+//! `file`: a CSV that says which sample belongs to whom.
+
+use std::path::Path;
+
+use fedsi_random::Streams;
+
+use super::owned::{gather, numbered};
+use super::{ClientRows, Table};
+use crate::error::{DataError, quoted};
+use crate::federation::Split;
+use crate::read::table::{column, csv_error, headers, open_csv};
+use crate::spec::PartitionSpec;
+
+/// Reads the assignment and gives each sample to its client. Samples that the file does not name are unused.
+pub(super) fn assigned(
+    table: &Table<'_>,
+    spec: &PartitionSpec,
+    streams: &Streams,
+) -> Result<Vec<ClientRows>, DataError> {
+    let path = spec.path.as_path();
+    if path.as_os_str().is_empty() {
+        let expected = "the path of a CSV with the columns index, client and optionally split";
+        return Err(DataError::setting("partition.path", "\"\"", expected));
+    }
+    let lines = read(path, table.rows)?;
+    let given: Vec<String> = lines.iter().map(|line| line.client.clone()).collect();
+    let (names, numbers) = numbered(&given);
+    let rows = lines.iter().zip(numbers).map(|(line, owner)| (line.index, owner as usize, line.split));
+    Ok(gather(table, names, rows, spec.test_fraction, streams))
+}
+
+struct Line {
+    index: u32,
+    client: String,
+    split: Option<Split>,
+}
+
+fn read(path: &Path, rows: usize) -> Result<Vec<Line>, DataError> {
+    let mut reader = open_csv(path)?;
+    let names = headers(path, &mut reader)?;
+    let index_column = column(path, &names, "index")?;
+    let client_column = column(path, &names, "client")?;
+    let split_column = names.iter().position(|name| name == "split");
+    let mut seen = vec![false; rows];
+    let mut lines = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| csv_error(path, error))?;
+        let number = record.position().map_or(0, csv::Position::line);
+        let bad = |column: &str, cell: &str, expected: String, advice| {
+            DataError::malformed(
+                path,
+                format!("line {number}, column {column}"),
+                quoted(cell),
+                expected,
+                advice,
+            )
+        };
+        let cell = record.get(index_column).unwrap_or_default();
+        let index = cell.trim().parse::<u32>().ok().filter(|&index| (index as usize) < rows);
+        let Some(index) = index else {
+            let expected = format!("a sample's number, 0 to {}", rows.saturating_sub(1));
+            return Err(bad("index", cell, expected, "number samples from 0, those for training first"));
+        };
+        if std::mem::replace(&mut seen[index as usize], true) {
+            return Err(bad("index", cell, "each sample once".to_owned(), "remove one of the two lines"));
+        }
+        let client = record.get(client_column).unwrap_or_default().trim();
+        if client.is_empty() {
+            return Err(bad(
+                "client",
+                client,
+                "a client's name".to_owned(),
+                "fill the cell or remove the line",
+            ));
+        }
+        let split = match split_column.map(|at| record.get(at).unwrap_or_default().trim()) {
+            None => None,
+            Some("train") => Some(Split::Train),
+            Some("test") => Some(Split::Test),
+            Some(cell) => return Err(bad("split", cell, "train or test".to_owned(), "correct the cell")),
+        };
+        lines.push(Line { index, client: client.to_owned(), split });
+    }
+    if lines.is_empty() {
+        let advice = "add one line per sample";
+        return Err(DataError::malformed(path, "line 2", "the end of the file", "an assignment", advice));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,114 @@
+//! Who gets which rows of a pool.
+//!
+//! Every partition works in two steps: rows are *dealt* to clients, then each client's rows are *cut*,
+//! stratified by class, into training and test rows. Where a test file exists and all rows are used, training
+//! rows alone are dealt, and test rows follow them class by class.
+
+mod cut;
+mod deal;
+mod file;
+pub(crate) mod owned;
+pub(crate) mod proportions;
+
+use fedsi_random::Streams;
+
+use crate::error::DataError;
+use crate::pool::Owners;
+use crate::spec::{PartitionKind, PartitionSpec};
+
+/// What a partition needs to know of a pool.
+pub(crate) struct Table<'a> {
+    /// Rows in all.
+    pub(crate) rows: usize,
+    /// The class of each row; `None` for regression.
+    pub(crate) labels: Option<&'a [u32]>,
+    /// Classes, 1 for regression.
+    pub(crate) classes: usize,
+    /// Whose rows they are, where the data says so.
+    pub(crate) owners: Option<&'a Owners>,
+    /// Where a test file fixes the split: how many rows, the first ones, are for training.
+    pub(crate) train_rows: Option<usize>,
+}
+
+impl Table<'_> {
+    /// The class of a row; all rows of a regression are of one class.
+    fn class(&self, row: u32) -> usize {
+        self.labels.map_or(0, |labels| labels[row as usize] as usize)
+    }
+}
+
+/// The rows of one client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientRows {
+    /// Its own name, where the data has one.
+    pub(crate) name: Option<String>,
+    /// Rows it trains on, at least one.
+    pub(crate) train: Vec<u32>,
+    /// Rows it is tested on.
+    pub(crate) test: Vec<u32>,
+}
+
+/// Divides the rows of a table among clients. Costs a shuffle of all rows.
+pub(crate) fn partition(
+    table: &Table<'_>,
+    spec: &PartitionSpec,
+    seed: u64,
+) -> Result<Vec<ClientRows>, DataError> {
+    check(table, spec)?;
+    let streams = Streams::new(seed);
+    let clients = match spec.kind {
+        PartitionKind::Natural => owned::natural(table, spec, &streams)?,
+        PartitionKind::File => file::assigned(table, spec, &streams)?,
+        PartitionKind::Labels | PartitionKind::Iid | PartitionKind::Dirichlet | PartitionKind::Shards => {
+            deal::dealt(table, spec, &streams)?
+        }
+    };
+    for (number, client) in clients.iter().enumerate() {
+        if client.train.is_empty() {
+            return Err(DataError::EmptyClient {
+                client: client.name.clone().unwrap_or_else(|| number.to_string()),
+                advice: "give it rows to train on, lower partition.clients or partition.test_fraction, or \
+                         leave it out",
+            });
+        }
+    }
+    Ok(clients)
+}
+
+/// Refuses settings that no table could satisfy.
+fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
+    let kind = spec.kind;
+    let needs_classes =
+        matches!(kind, PartitionKind::Labels | PartitionKind::Dirichlet | PartitionKind::Shards);
+    if needs_classes && table.labels.is_none() {
+        let expected = "iid, natural or file: a regression has no classes to divide by";
+        return Err(DataError::setting("partition.kind", kind, expected));
+    }
+    if !(0.0..1.0).contains(&spec.test_fraction) {
+        return Err(DataError::setting(
+            "partition.test_fraction",
+            spec.test_fraction,
+            "a number from 0 up to, not including, 1",
+        ));
+    }
+    if matches!(kind, PartitionKind::Natural | PartitionKind::File) {
+        return Ok(());
+    }
+    if spec.clients == 0 {
+        return Err(DataError::setting("partition.clients", 0, "at least 1"));
+    }
+    // Only `labels` is bound by the number of classes; elsewhere it is a factor of the client's size.
+    let most = if kind == PartitionKind::Labels { table.classes } else { usize::from(u16::MAX) };
+    if (kind == PartitionKind::Labels || spec.train > 0) && !(1..=most).contains(&spec.labels_per_client) {
+        let expected = format!("1 to {most}");
+        return Err(DataError::setting("partition.labels_per_client", spec.labels_per_client, expected));
+    }
+    if kind == PartitionKind::Shards && !(1..=table.rows.max(1)).contains(&spec.shards_per_client) {
+        let expected = format!("1 to {}, the samples in the pool", table.rows);
+        return Err(DataError::setting("partition.shards_per_client", spec.shards_per_client, expected));
+    }
+    proportions::check_concentration(spec)
+}
+
+#[cfg(test)]
+mod tests;

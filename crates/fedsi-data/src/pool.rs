@@ -1,0 +1,162 @@
+//! All samples of a dataset in memory, and the federation that divides them.
+
+use crate::error::DataError;
+use crate::federation::{Federation, Samples, Scaling, Split, Targets, Task};
+use crate::partition::{self, ClientRows, Table};
+use crate::scale::{self, byte_to_unit};
+use crate::spec::PartitionSpec;
+
+/// The inputs of a pool, row-major.
+#[derive(Debug)]
+pub(crate) enum Inputs {
+    /// Images: kept as bytes, a quarter of the memory, and scaled to [-1, 1] when materialised.
+    Bytes(Vec<u8>),
+    /// Everything else.
+    Floats(Vec<f32>),
+}
+
+/// Whose rows they are.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// The clients' names.
+    pub(crate) names: Vec<String>,
+    /// For each row, the number of its client in `names`.
+    pub(crate) of_row: Vec<u32>,
+}
+
+/// The samples of a dataset, checked: `rows` of each, classes in range, numbers finite.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) rows: usize,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) inputs: Inputs,
+    pub(crate) targets: Targets,
+    pub(crate) task: Task,
+    pub(crate) class_names: Option<Vec<String>>,
+    pub(crate) owners: Option<Owners>,
+    /// Where a test file fixes the split: how many rows, the first ones, are for training.
+    pub(crate) train_rows: Option<usize>,
+}
+
+impl Pool {
+    fn table(&self) -> Table<'_> {
+        let (labels, classes) = match (&self.targets, self.task) {
+            (Targets::Classes(labels), Task::Classification { classes }) => {
+                (Some(labels.as_slice()), classes)
+            }
+            _ => (None, 1),
+        };
+        Table { rows: self.rows, labels, classes, owners: self.owners.as_ref(), train_rows: self.train_rows }
+    }
+}
+
+/// A pool divided among clients. Holds the pool and the row numbers of each client.
+pub(crate) struct Pooled {
+    pool: Pool,
+    clients: Vec<ClientRows>,
+    input_scaling: Option<Scaling>,
+    target_scaling: Option<Scaling>,
+}
+
+impl Pooled {
+    /// Divides the pool; with `standardize`, brings features (unless bytes) and regression targets to mean 0
+    /// and standard deviation 1 over the training rows of all clients.
+    pub(crate) fn new(
+        mut pool: Pool,
+        partition: &PartitionSpec,
+        standardize: bool,
+        seed: u64,
+    ) -> Result<Self, DataError> {
+        let clients = partition::partition(&pool.table(), partition, seed)?;
+        let (mut input_scaling, mut target_scaling) = (None, None);
+        if standardize {
+            let train: Vec<u32> = clients.iter().flat_map(|client| client.train.iter().copied()).collect();
+            if let Inputs::Floats(values) = &mut pool.inputs {
+                let width = pool.shape.iter().product();
+                input_scaling = Some(scale::standardize(values, width, &train));
+            }
+            if let (Targets::Values(values), Task::Regression { outputs }) = (&mut pool.targets, pool.task) {
+                target_scaling = Some(scale::standardize(values, outputs, &train));
+            }
+        }
+        Ok(Self { pool, clients, input_scaling, target_scaling })
+    }
+
+    fn rows(&self, client: usize, split: Split) -> &[u32] {
+        self.clients.get(client).map_or(&[], |rows| match split {
+            Split::Train => &rows.train,
+            Split::Test => &rows.test,
+        })
+    }
+}
+
+impl Federation for Pooled {
+    fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    fn client_name(&self, client: usize) -> Option<&str> {
+        self.clients.get(client)?.name.as_deref()
+    }
+
+    fn input_shape(&self) -> &[usize] {
+        &self.pool.shape
+    }
+
+    fn task(&self) -> Task {
+        self.pool.task
+    }
+
+    fn class_names(&self) -> Option<&[String]> {
+        self.pool.class_names.as_deref()
+    }
+
+    fn count(&self, client: usize, split: Split) -> usize {
+        self.rows(client, split).len()
+    }
+
+    fn samples(&self, client: usize, split: Split) -> Samples {
+        let rows = self.rows(client, split);
+        let width: usize = self.pool.shape.iter().product();
+        let mut inputs = Vec::with_capacity(rows.len() * width);
+        for &row in rows {
+            let range = row as usize * width..(row as usize + 1) * width;
+            match &self.pool.inputs {
+                Inputs::Bytes(bytes) => inputs.extend(bytes[range].iter().copied().map(byte_to_unit)),
+                Inputs::Floats(values) => inputs.extend_from_slice(&values[range]),
+            }
+        }
+        let targets = match &self.pool.targets {
+            Targets::Classes(labels) => {
+                Targets::Classes(rows.iter().map(|&row| labels[row as usize]).collect())
+            }
+            Targets::Values(values) => {
+                let outputs = values.len().checked_div(self.pool.rows).unwrap_or(0);
+                let value = |row: &u32| &values[*row as usize * outputs..(*row as usize + 1) * outputs];
+                Targets::Values(rows.iter().flat_map(value).copied().collect())
+            }
+        };
+        Samples { count: rows.len(), inputs, targets }
+    }
+
+    fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
+        let (Targets::Classes(labels), Task::Classification { classes }) =
+            (&self.pool.targets, self.pool.task)
+        else {
+            return Vec::new();
+        };
+        let mut counts = vec![0; classes];
+        for &row in self.rows(client, split) {
+            counts[labels[row as usize] as usize] += 1;
+        }
+        counts
+    }
+
+    fn target_scaling(&self) -> Option<&Scaling> {
+        self.target_scaling.as_ref()
+    }
+
+    fn input_scaling(&self) -> Option<&Scaling> {
+        self.input_scaling.as_ref()
+    }
+}

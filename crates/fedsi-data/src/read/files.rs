@@ -1,0 +1,296 @@
+//! The user's own files as a pool.
+
+use std::path::Path;
+
+use super::arrays::{Array, MOST_CLASSES, Numbers, checked_product, extension, required, same_rows};
+use super::{idx, npy, read_file, table, tensors};
+use crate::error::{DataError, shown};
+use crate::federation::{Scaling, Targets, Task};
+use crate::partition::owned::numbered;
+use crate::pool::{Inputs, Owners, Pool};
+use crate::scale::{self, byte_to_unit};
+use crate::spec::{FilesSpec, TaskKind};
+
+/// Reads the training file and, where there is one, the test file into one pool, training rows first.
+pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
+    let formats = "a .csv, .npy or .safetensors file";
+    required("data.files.train", &spec.train.to_string_lossy(), formats)?;
+    required("data.files.target", &spec.target, "the column, array or file to predict")?;
+    let kind = extension(&spec.train);
+    let has_test = !spec.test.as_os_str().is_empty();
+    if has_test && extension(&spec.test) != kind {
+        let expected = format!("a .{kind} file, as data.files.train is");
+        return Err(DataError::setting("data.files.test", shown(&spec.test), expected));
+    }
+    let part = |path: &Path, split: &str| match kind.as_str() {
+        "csv" => from_table(table::read(path, spec)?, spec),
+        "npy" => from_npy(path, spec, split),
+        "safetensors" => from_tensors(path, spec),
+        _ => Err(DataError::setting("data.files.train", shown(path), formats)),
+    };
+    let train = part(&spec.train, "train")?;
+    let rows = train.rows;
+    let mut all = train;
+    if has_test {
+        all = all.append(part(&spec.test, "test")?, &spec.test)?;
+    }
+    all.into_pool(spec, has_test.then_some(rows))
+}
+
+/// The targets of a file, before classes are numbered across files.
+enum Wanted {
+    Named(Vec<String>),
+    Classes(Vec<u32>),
+    Values(Vec<f32>, usize),
+}
+
+/// One file's rows.
+struct Part {
+    rows: usize,
+    /// The shape of an input as the file has it.
+    shape: Vec<usize>,
+    columns: Vec<String>,
+    inputs: Inputs,
+    wanted: Wanted,
+    clients: Option<Vec<String>>,
+}
+
+impl Part {
+    /// Appends the test file's rows after checking that the two files are alike.
+    fn append(mut self, mut other: Self, path: &Path) -> Result<Self, DataError> {
+        let unlike = |found: String, expected: String| {
+            DataError::malformed(path, "the test rows", found, expected, "make both files alike")
+        };
+        if self.columns != other.columns {
+            return Err(unlike(
+                format!("the columns {}", crate::error::quoted(&other.columns.join(", "))),
+                format!("those of the training file, {}", crate::error::quoted(&self.columns.join(", "))),
+            ));
+        }
+        if self.shape != other.shape {
+            return Err(unlike(
+                format!("inputs of shape {:?}", other.shape),
+                format!("{:?}, as in the training file", self.shape),
+            ));
+        }
+        match (&mut self.inputs, &mut other.inputs) {
+            (Inputs::Bytes(all), Inputs::Bytes(more)) => all.append(more),
+            (Inputs::Floats(all), Inputs::Floats(more)) => all.append(more),
+            _ => {
+                return Err(unlike(
+                    "inputs of another type".to_owned(),
+                    "bytes in both files or in none".to_owned(),
+                ));
+            }
+        }
+        match (&mut self.wanted, &mut other.wanted) {
+            (Wanted::Named(all), Wanted::Named(more)) => all.append(more),
+            (Wanted::Classes(all), Wanted::Classes(more)) => all.append(more),
+            (Wanted::Values(all, outputs), Wanted::Values(more, others)) if outputs == others => {
+                all.append(more);
+            }
+            _ => {
+                return Err(unlike(
+                    "targets of another kind".to_owned(),
+                    "those of the training file".to_owned(),
+                ));
+            }
+        }
+        if let (Some(all), Some(more)) = (&mut self.clients, &mut other.clients) {
+            all.append(more);
+        }
+        self.rows += other.rows;
+        Ok(self)
+    }
+
+    fn into_pool(self, spec: &FilesSpec, train_rows: Option<usize>) -> Result<Pool, DataError> {
+        let features = checked_product(&self.shape).unwrap_or(0);
+        let bad = |found: String, expected: &str, advice| {
+            DataError::malformed(&spec.train, "the inputs", found, expected, advice)
+        };
+        if self.rows == 0 || features == 0 || self.rows > u32::MAX as usize {
+            let found = format!("{} rows of {features} features", self.rows);
+            return Err(bad(found, "at least one of each, at most 4294967295 rows", "check the file"));
+        }
+        let shape = if spec.shape.is_empty() { self.shape } else { spec.shape.clone() };
+        if checked_product(&shape) != Some(features) || ![1, 3].contains(&shape.len()) {
+            let found = format!("{:?}", spec.shape);
+            let expected = format!("[], [{features}], or [channels, height, width] with this product");
+            return Err(DataError::setting("data.files.shape", found, expected));
+        }
+        let (targets, task, class_names) = match self.wanted {
+            Wanted::Values(values, outputs) => (Targets::Values(values), Task::Regression { outputs }, None),
+            Wanted::Classes(classes) => {
+                let count = classes.iter().max().map_or(0, |&most| most as usize + 1);
+                (Targets::Classes(classes), Task::Classification { classes: count }, None)
+            }
+            Wanted::Named(texts) => {
+                let (names, classes) = numbered(&texts);
+                if names.len() > MOST_CLASSES {
+                    let found = format!("{} different values of column {}", names.len(), spec.target);
+                    return Err(bad(found, "at most 65536 classes", "set data.files.task = \"regression\""));
+                }
+                let task = Task::Classification { classes: names.len() };
+                (Targets::Classes(classes), task, Some(names))
+            }
+        };
+        let owners = self.clients.map(|clients| {
+            let (names, of_row) = numbered(&clients);
+            Owners { names, of_row }
+        });
+        Ok(Pool {
+            rows: self.rows,
+            shape,
+            inputs: self.inputs,
+            targets,
+            task,
+            class_names,
+            owners,
+            train_rows,
+        })
+    }
+}
+
+fn from_table(rows: table::Rows, spec: &FilesSpec) -> Result<Part, DataError> {
+    let wanted = match spec.task {
+        TaskKind::Classification => Wanted::Named(rows.labels),
+        TaskKind::Regression => {
+            let outputs = rows.values.len() / rows.count.max(1);
+            Wanted::Values(rows.values, outputs)
+        }
+    };
+    Ok(Part {
+        rows: rows.count,
+        shape: vec![rows.columns.len()],
+        columns: rows.columns,
+        inputs: Inputs::Floats(rows.features),
+        wanted,
+        clients: (!spec.client.is_empty()).then_some(rows.clients),
+    })
+}
+
+/// NPY: the target's and the client's files lie beside the inputs; `{split}` in their names is train or test.
+fn from_npy(path: &Path, spec: &FilesSpec, split: &str) -> Result<Part, DataError> {
+    let beside = |name: &str| npy::read(&path.with_file_name(name.replace("{split}", split)));
+    let client = if spec.client.is_empty() { None } else { Some(beside(&spec.client)?) };
+    from_arrays(npy::read(path)?, beside(&spec.target)?, client, spec)
+}
+
+fn from_tensors(path: &Path, spec: &FilesSpec) -> Result<Part, DataError> {
+    let bytes = read_file(path)?;
+    let client = if spec.client.is_empty() { None } else { Some(tensors::find(path, &bytes, &spec.client)?) };
+    from_arrays(
+        tensors::find(path, &bytes, &spec.inputs)?,
+        tensors::find(path, &bytes, &spec.target)?,
+        client,
+        spec,
+    )
+}
+
+fn from_arrays(
+    inputs: Array,
+    target: Array,
+    client: Option<Array>,
+    spec: &FilesSpec,
+) -> Result<Part, DataError> {
+    same_rows(&inputs, &target)?;
+    if let Some(client) = &client {
+        same_rows(&inputs, client)?;
+    }
+    let (rows, shape) = (inputs.rows(), natural_shape(&inputs));
+    let wanted = match spec.task {
+        TaskKind::Classification => Wanted::Classes(target.classes()?),
+        TaskKind::Regression => {
+            let outputs = target.width();
+            if outputs == 0 {
+                let expected = "at least one number per row";
+                return Err(DataError::malformed(
+                    &target.path,
+                    target.place,
+                    "none",
+                    expected,
+                    "check the array",
+                ));
+            }
+            Wanted::Values(target.floats()?, outputs)
+        }
+    };
+    let clients = client.map(Array::names).transpose()?;
+    Ok(Part { rows, shape, columns: Vec::new(), inputs: as_inputs(inputs)?, wanted, clients })
+}
+
+/// The shape of one input: images keep their channels, height and width; everything else is flat.
+fn natural_shape(inputs: &Array) -> Vec<usize> {
+    match inputs.shape[..] {
+        [_, channels, height, width] => vec![channels, height, width],
+        [_, height, width] => vec![1, height, width],
+        _ => vec![inputs.width()],
+    }
+}
+
+fn as_inputs(array: Array) -> Result<Inputs, DataError> {
+    match array.numbers {
+        Numbers::Bytes(bytes) => Ok(Inputs::Bytes(bytes)),
+        Numbers::Integers(_) | Numbers::Floats(_) => array.floats().map(Inputs::Floats),
+    }
+}
+
+/// Inputs without targets, ready for a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputRows {
+    /// How many rows there are.
+    pub count: usize,
+    /// Rows x features, row-major, scaled as the training data was.
+    pub inputs: Vec<f32>,
+}
+
+/// Reads inputs to predict for: a .csv table, a .npy array, a .safetensors file, or IDX images.
+///
+/// `files` says what the input array is called, and which columns of a CSV to pass over; a CSV's other columns are
+/// the features, in the order of the training file. `shape` is the shape of one input, and `scaling` is
+/// [`Federation::input_scaling`](crate::Federation::input_scaling): arrays of bytes are images and are scaled to
+/// [-1, 1] instead. Costs the file's memory and the inputs'.
+///
+/// # Errors
+/// Where the file cannot be read, or its rows have another size than `shape`.
+pub fn read_inputs(
+    path: &Path,
+    files: &FilesSpec,
+    shape: &[usize],
+    scaling: Option<&Scaling>,
+) -> Result<InputRows, DataError> {
+    let (rows, width, inputs) = match extension(path).as_str() {
+        "csv" => {
+            let rows = table::read_inputs(path, files)?;
+            (rows.count, rows.columns.len(), Inputs::Floats(rows.features))
+        }
+        "npy" => described(npy::read(path)?)?,
+        "safetensors" => described(tensors::find(path, &read_file(path)?, &files.inputs)?)?,
+        _ => {
+            let images = idx::read(path, 3)?;
+            let rows = images.dimensions.first().copied().unwrap_or(0);
+            (rows, images.dimensions.iter().skip(1).product(), Inputs::Bytes(images.bytes))
+        }
+    };
+    let features: usize = shape.iter().product();
+    if width != features || rows == 0 {
+        let found = format!("{rows} rows of {width} numbers");
+        let expected = format!("at least one row of {features}, an input of shape {shape:?}");
+        let advice = "give the inputs in the form that the model was trained on";
+        return Err(DataError::malformed(path, "the inputs", found, expected, advice));
+    }
+    let inputs = match inputs {
+        Inputs::Bytes(bytes) => bytes.into_iter().map(byte_to_unit).collect(),
+        Inputs::Floats(mut values) => {
+            if let Some(scaling) = scaling {
+                scale::apply(scaling, &mut values);
+            }
+            values
+        }
+    };
+    Ok(InputRows { count: rows, inputs })
+}
+
+fn described(array: Array) -> Result<(usize, usize, Inputs), DataError> {
+    Ok((array.rows(), array.width(), as_inputs(array)?))
+}

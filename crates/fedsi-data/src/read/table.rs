@@ -1,0 +1,183 @@
+//! CSV tables with a header.
+
+use std::fs::File;
+use std::path::Path;
+
+use csv::{Reader, ReaderBuilder, StringRecord};
+
+use super::open_file;
+use crate::error::{DataError, one_line, quoted};
+use crate::spec::{FilesSpec, TaskKind};
+
+/// The rows of a table: numbers as features, texts as targets and clients.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) count: usize,
+    /// Names of the feature columns, in the order of the file.
+    pub(crate) columns: Vec<String>,
+    /// Rows x features.
+    pub(crate) features: Vec<f32>,
+    /// Classification: the class of each row as written.
+    pub(crate) labels: Vec<String>,
+    /// Regression: rows x outputs.
+    pub(crate) values: Vec<f32>,
+    /// Whose row it is, where a column says so.
+    pub(crate) clients: Vec<String>,
+}
+
+/// Opens a CSV file with a header.
+pub(crate) fn open_csv(path: &Path) -> Result<Reader<File>, DataError> {
+    let (file, _) = open_file(path)?;
+    Ok(ReaderBuilder::new().has_headers(true).trim(csv::Trim::All).from_reader(file))
+}
+
+/// The names of the columns, each of them once.
+pub(crate) fn headers(path: &Path, reader: &mut Reader<File>) -> Result<Vec<String>, DataError> {
+    let record = reader.headers().map_err(|error| csv_error(path, error))?;
+    // Spreadsheets begin their files with a mark that is no part of the first name.
+    let names: Vec<String> =
+        record.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            let found = format!("column {} twice", quoted(name));
+            return Err(DataError::malformed(
+                path,
+                "line 1",
+                found,
+                "each column once",
+                "rename one of them",
+            ));
+        }
+    }
+    if names.is_empty() {
+        let advice = "begin the file with the names of its columns";
+        return Err(DataError::malformed(path, "line 1", "an empty file", "a header", advice));
+    }
+    Ok(names)
+}
+
+/// Where a column stands.
+pub(crate) fn column(path: &Path, names: &[String], wanted: &str) -> Result<usize, DataError> {
+    names.iter().position(|name| name == wanted).ok_or_else(|| {
+        let found = format!("the columns {}", quoted(&names.join(", ")));
+        let expected = format!("a column {}", quoted(wanted));
+        DataError::malformed(
+            path,
+            "line 1",
+            found,
+            expected,
+            "name an existing column, or begin with a header",
+        )
+    })
+}
+
+/// An error of the CSV reader in our words.
+pub(crate) fn csv_error(path: &Path, error: csv::Error) -> DataError {
+    let line = error.position().map_or(0, csv::Position::line);
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => DataError::io("read", path, source),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError::malformed(
+            path,
+            format!("line {line}"),
+            format!("{len} cells"),
+            format!("{expected_len}, as in the header"),
+            "complete the row, or quote cells that contain commas",
+        ),
+        csv::ErrorKind::Utf8 { .. } => DataError::malformed(
+            path,
+            format!("line {line}"),
+            "broken text",
+            "UTF-8",
+            "save the file as UTF-8",
+        ),
+        other => {
+            let found = one_line(&format!("{other:?}"));
+            DataError::malformed(path, format!("line {line}"), found, "a CSV row", "correct the row")
+        }
+    }
+}
+
+/// Reads a table: every column that is neither target nor client is a feature.
+pub(crate) fn read(path: &Path, spec: &FilesSpec) -> Result<Rows, DataError> {
+    let mut reader = open_csv(path)?;
+    let names = headers(path, &mut reader)?;
+    let targets: Vec<usize> = match spec.task {
+        TaskKind::Classification => vec![column(path, &names, &spec.target)?],
+        TaskKind::Regression if names.contains(&spec.target) => vec![column(path, &names, &spec.target)?],
+        TaskKind::Regression => {
+            let wanted = spec.target.split(',').map(str::trim);
+            wanted.map(|name| column(path, &names, name)).collect::<Result<_, _>>()?
+        }
+    };
+    let client = if spec.client.is_empty() { None } else { Some(column(path, &names, &spec.client)?) };
+    let features: Vec<usize> =
+        (0..names.len()).filter(|at| !targets.contains(at) && client != Some(*at)).collect();
+    read_rows(path, reader, &names, &Columns { features, targets, client, task: Some(spec.task) })
+}
+
+/// Reads a table of inputs alone: the target's and the client's columns may be there, and are passed over.
+pub(crate) fn read_inputs(path: &Path, spec: &FilesSpec) -> Result<Rows, DataError> {
+    let mut reader = open_csv(path)?;
+    let names = headers(path, &mut reader)?;
+    let aside = |name: &String| {
+        *name == spec.target || *name == spec.client || spec.target.split(',').any(|part| part.trim() == name)
+    };
+    let features = (0..names.len()).filter(|&at| !aside(&names[at])).collect();
+    read_rows(path, reader, &names, &Columns { features, targets: Vec::new(), client: None, task: None })
+}
+
+/// What each column of a table is.
+struct Columns {
+    features: Vec<usize>,
+    targets: Vec<usize>,
+    client: Option<usize>,
+    task: Option<TaskKind>,
+}
+
+fn read_rows(
+    path: &Path,
+    mut reader: Reader<File>,
+    names: &[String],
+    columns: &Columns,
+) -> Result<Rows, DataError> {
+    let mut rows =
+        Rows { columns: columns.features.iter().map(|&at| names[at].clone()).collect(), ..Rows::default() };
+    let mut record = StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |at: usize| record.get(at).unwrap_or_default();
+        let place = |at: usize| format!("line {line}, column {}", quoted(&names[at]));
+        let number = |at: usize| {
+            let value = cell(at).parse::<f64>().map_or(f32::NAN, |value| value as f32);
+            if value.is_finite() {
+                return Ok(value);
+            }
+            let advice = "fill or remove such rows, and encode texts as numbers";
+            Err(DataError::malformed(path, place(at), quoted(cell(at)), "a finite number", advice))
+        };
+        let text = |at: usize| {
+            if cell(at).is_empty() {
+                let advice = "fill the cell or remove the row";
+                return Err(DataError::malformed(path, place(at), "an empty cell", "a value", advice));
+            }
+            Ok(cell(at).to_owned())
+        };
+        for &at in &columns.features {
+            rows.features.push(number(at)?);
+        }
+        for &at in &columns.targets {
+            match columns.task {
+                Some(TaskKind::Regression) => rows.values.push(number(at)?),
+                Some(TaskKind::Classification) | None => rows.labels.push(text(at)?),
+            }
+        }
+        if let Some(at) = columns.client {
+            rows.clients.push(text(at)?);
+        }
+        rows.count += 1;
+    }
+    if rows.count == 0 {
+        return Err(DataError::malformed(path, "line 2", "the end of the file", "a row", "add rows of data"));
+    }
+    Ok(rows)
+}

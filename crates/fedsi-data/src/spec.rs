@@ -1,0 +1,276 @@
+//! The settings of the data: which dataset, and who gets which samples.
+//!
+//! The doc comments of the fields are the comments of the default `config.toml` and the descriptions of its
+//! JSON schema.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The datasets that can be opened by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatasetName {
+    /// Built in: hand-drawn digits, 28x28, drawn on demand for any number of clients.
+    Digits,
+    /// MNIST: handwritten digits, 28x28, 70,000 images.
+    Mnist,
+    /// Fashion-MNIST: articles of clothing, 28x28, 70,000 images.
+    FashionMnist,
+    /// CIFAR-10: colour photographs, 32x32, 60,000 images.
+    #[serde(rename = "cifar-10")]
+    Cifar10,
+    /// Your own CSV, NPY or safetensors files.
+    Files,
+}
+
+impl DatasetName {
+    /// Every dataset, in the order they are listed to a user.
+    pub const ALL: [Self; 5] = [Self::Digits, Self::Mnist, Self::FashionMnist, Self::Cifar10, Self::Files];
+
+    /// The name in configurations and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Digits => "digits",
+            Self::Mnist => "mnist",
+            Self::FashionMnist => "fashion-mnist",
+            Self::Cifar10 => "cifar-10",
+            Self::Files => "files",
+        }
+    }
+}
+
+impl fmt::Display for DatasetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A name that is no dataset.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown dataset {0:?}: expected digits, mnist, fashion-mnist, cifar-10 or files")]
+pub struct UnknownDataset(pub String);
+
+impl FromStr for DatasetName {
+    type Err = UnknownDataset;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.as_str() == text)
+            .ok_or_else(|| UnknownDataset(text.to_owned()))
+    }
+}
+
+/// How many samples a client has: the two settings of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// Few training samples, many test samples.
+    Small,
+    /// Many training samples.
+    Large,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Small => "small",
+            Self::Large => "large",
+        })
+    }
+}
+
+/// What is predicted from a row of your own files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskKind {
+    /// One of several classes.
+    Classification,
+    /// One or more numbers.
+    Regression,
+}
+
+/// Which data is learned from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataSpec {
+    /// The dataset: digits (built in), mnist, fashion-mnist, cifar-10, or files (your own).
+    pub dataset: DatasetName,
+    /// How much data a client has: small or large. It chooses the defaults of `[partition]`.
+    pub size: Size,
+    /// The folder that holds mnist/, fashion-mnist/ and cifar-10/, as `fedsi data fetch` fills it.
+    pub dir: PathBuf,
+    /// Your own files, used when dataset = "files".
+    pub files: FilesSpec,
+}
+
+impl DataSpec {
+    /// The defaults for a dataset: everything under `data/`, and no files.
+    #[must_use]
+    pub fn defaults(dataset: DatasetName, size: Size) -> Self {
+        Self { dataset, size, dir: PathBuf::from("data"), files: FilesSpec::default() }
+    }
+}
+
+/// Your own files: CSV tables (.csv), NPY arrays (.npy) or safetensors arrays (.safetensors).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilesSpec {
+    /// What the dataset is called in reports.
+    pub name: String,
+    /// The file of training rows: .csv (with a header), .npy (the inputs) or .safetensors.
+    pub train: PathBuf,
+    /// The file of test rows, in the same format. "": each client's test rows are cut from train.
+    pub test: PathBuf,
+    /// The name of the inputs' array in a .safetensors file.
+    pub inputs: String,
+    /// What to predict: a CSV column (regression: several, with commas between), a safetensors array, or for
+    /// .npy the name of the file beside the inputs, where {split} stands for train or test.
+    pub target: String,
+    /// Whose row it is: a CSV column, a safetensors array, or a .npy file beside the inputs. "": not known.
+    pub client: String,
+    /// classification or regression.
+    pub task: TaskKind,
+    /// The shape of one input: `[channels, height, width]` or `[features]`. `[]`: as the array has it, a CSV flat.
+    pub shape: Vec<usize>,
+    /// Whether inputs (and regression targets) are brought to mean 0 and standard deviation 1 over all
+    /// training rows. Arrays of bytes are images and are always scaled to [-1, 1] instead.
+    pub standardize: bool,
+}
+
+impl Default for FilesSpec {
+    fn default() -> Self {
+        Self {
+            name: "files".to_owned(),
+            train: PathBuf::new(),
+            test: PathBuf::new(),
+            inputs: "inputs".to_owned(),
+            target: "target".to_owned(),
+            client: String::new(),
+            task: TaskKind::Classification,
+            shape: Vec::new(),
+            standardize: true,
+        }
+    }
+}
+
+/// How the samples are divided among the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionKind {
+    /// Each client holds a few of the classes (the paper's setting).
+    Labels,
+    /// Each client holds a random share of everything.
+    Iid,
+    /// Each client's mix of classes is drawn from a Dirichlet distribution.
+    Dirichlet,
+    /// Samples sorted by class, cut into shards; each client holds a few shards.
+    Shards,
+    /// A column of the data says whose row it is.
+    Natural,
+    /// A CSV file says which sample belongs to whom.
+    File,
+}
+
+impl fmt::Display for PartitionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Labels => "labels",
+            Self::Iid => "iid",
+            Self::Dirichlet => "dirichlet",
+            Self::Shards => "shards",
+            Self::Natural => "natural",
+            Self::File => "file",
+        })
+    }
+}
+
+/// Who gets which samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartitionSpec {
+    /// labels, iid, dirichlet, shards, natural (data.files.client names the column) or file.
+    pub kind: PartitionKind,
+    /// The number of clients, at least 1. natural and file take it from the data instead.
+    pub clients: usize,
+    /// labels: how many classes a client holds, 1 up to the number of classes.
+    pub labels_per_client: usize,
+    /// Training samples per class and client; iid, dirichlet and shards give a client
+    /// `labels_per_client` times as many in all. 0: all rows are used, and `test_fraction` says how many are for testing.
+    pub train: usize,
+    /// Test samples per class and client, counted as train is.
+    pub test: usize,
+    /// dirichlet: the concentration, above 0. Small: few classes per client; large: all alike.
+    pub concentration: f64,
+    /// shards: how many shards a client holds, at least 1.
+    pub shards_per_client: usize,
+    /// The share of each client's rows kept for testing, 0 up to but not including 1, where train = 0, or the
+    /// partition is natural or file, and no test file or split column says otherwise.
+    pub test_fraction: f64,
+    /// file: a CSV with the columns index (from 0, training rows first), client, and optionally split
+    /// (train or test).
+    pub path: PathBuf,
+}
+
+impl PartitionSpec {
+    /// The defaults for a dataset: the paper's `labels` partition and sizes; for `files`, all rows dealt out
+    /// at random to ten clients.
+    #[must_use]
+    pub fn defaults(dataset: DatasetName, size: Size) -> Self {
+        let (clients, train, test) = match (dataset, size) {
+            (DatasetName::Digits, Size::Small) => (10, 20, 80),
+            (DatasetName::Digits, Size::Large) => (10, 200, 100),
+            (DatasetName::Mnist | DatasetName::FashionMnist, Size::Small) => (10, 50, 950),
+            (DatasetName::Mnist | DatasetName::FashionMnist, Size::Large) => (10, 900, 300),
+            (DatasetName::Cifar10, Size::Small) => (20, 25, 475),
+            (DatasetName::Cifar10, Size::Large) => (20, 450, 150),
+            (DatasetName::Files, Size::Small | Size::Large) => (10, 0, 0),
+        };
+        let kind = if dataset == DatasetName::Files { PartitionKind::Iid } else { PartitionKind::Labels };
+        Self {
+            kind,
+            clients,
+            labels_per_client: 5,
+            train,
+            test,
+            concentration: 0.5,
+            shards_per_client: 2,
+            test_fraction: 0.2,
+            path: PathBuf::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_same_in_text_and_in_files() {
+        for name in DatasetName::ALL {
+            assert_eq!(name.as_str().parse(), Ok(name));
+            assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{name}\""));
+        }
+        for kind in [PartitionKind::Labels, PartitionKind::Iid, PartitionKind::File] {
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+        assert!("minst".parse::<DatasetName>().unwrap_err().to_string().contains("mnist"));
+    }
+
+    #[test]
+    fn settings_survive_toml_and_unknown_keys_do_not() {
+        let spec = DataSpec::defaults(DatasetName::Cifar10, Size::Small);
+        let text = toml::to_string(&spec).unwrap();
+        assert_eq!(toml::from_str::<DataSpec>(&text).unwrap(), spec);
+        assert!(toml::from_str::<DataSpec>(&format!("colour = 1\n{text}")).is_err());
+
+        let spec = PartitionSpec::defaults(DatasetName::Files, Size::Large);
+        let text = toml::to_string(&spec).unwrap();
+        assert_eq!(toml::from_str::<PartitionSpec>(&text).unwrap(), spec);
+    }
+}

@@ -1,0 +1,90 @@
+//! Files that are whole or not there.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use fedsi_nn::Layout;
+use safetensors::tensor::{Dtype, TensorView};
+
+use crate::RunError;
+use crate::predict::Predictions;
+
+/// Writes a file under a temporary name, syncs it and renames it: after a crash there is the old file, the new
+/// one, or none, and never half a file.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    let write = || {
+        let mut file = tempfile::Builder::new().prefix(".fedsi-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(RunError::write(path))
+}
+
+/// A tensor on its way to a file.
+pub(crate) struct Values {
+    name: String,
+    kind: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    pub(crate) fn f32(name: &str, shape: Vec<usize>, values: &[f32]) -> Self {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name: name.to_owned(), kind: Dtype::F32, shape, bytes }
+    }
+
+    pub(crate) fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
+        let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
+        Self { name: name.to_owned(), kind: Dtype::I64, shape: vec![bytes.len() / 8], bytes }
+    }
+}
+
+/// Tensors as a safetensors file. `about` is kept as its only metadata entry, so that equal contents give equal
+/// bytes.
+pub(crate) fn write_tensors(
+    path: &Path,
+    tensors: &[Values],
+    about: Option<&serde_json::Value>,
+) -> Result<(), RunError> {
+    let invalid = |error: safetensors::SafeTensorError| {
+        RunError::write(path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string()))
+    };
+    let mut views = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        let view = TensorView::new(tensor.kind, tensor.shape.clone(), &tensor.bytes).map_err(invalid)?;
+        views.push((tensor.name.as_str(), view));
+    }
+    let metadata = about.map(|about| [("fedsi".to_owned(), about.to_string())].into());
+    write_whole(path, &safetensors::serialize(views, metadata).map_err(invalid)?)
+}
+
+/// A network's parameters under PyTorch's names.
+pub(crate) fn parameter_tensors(layout: &Layout, parameters: &[f32]) -> Vec<Values> {
+    let tensors = layout.tensors().iter();
+    tensors.map(|t| Values::f32(&t.name, t.shape.clone(), &parameters[t.range.clone()])).collect()
+}
+
+/// `predictions.safetensors`: `client` says whose each row is.
+pub(crate) fn prediction_tensors(predictions: &Predictions, clients: &[usize]) -> Vec<Values> {
+    let mut tensors = match predictions {
+        Predictions::Classes { classes, probabilities, labels } => vec![
+            Values::f32("probabilities", vec![labels.len(), *classes], probabilities),
+            Values::i64("labels", labels.iter().map(|&label| i64::from(label))),
+        ],
+        Predictions::Values { outputs, mean, variance, targets } => {
+            let shape = vec![targets.len() / outputs, *outputs];
+            vec![
+                Values::f32("mean", shape.clone(), mean),
+                Values::f32("variance", shape.clone(), variance),
+                Values::f32("targets", shape, targets),
+            ]
+        }
+    };
+    tensors.push(Values::i64("client", clients.iter().map(|&client| client as i64)));
+    tensors
+}

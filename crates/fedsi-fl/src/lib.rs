@@ -1,0 +1,30 @@
+//! Federated learning, one way: config, data, rounds, metrics, report.
+//!
+//! - [`config`]: what a run is told, checked once.
+//! - [`methods`]: each method a declaration of a few lines.
+//! - [`work`] and [`executor`]: the local work of clients as data, and who carries it out.
+//! - [`message`] and [`server`]: what travels, how it is validated and averaged.
+//! - [`simulation`]: a whole federation in one process, round by round.
+//! - [`run`]: a simulation with its files.
+
+pub mod config;
+mod error;
+pub mod executor;
+mod files;
+pub mod message;
+pub mod methods;
+mod part;
+mod personal;
+pub mod predict;
+pub mod record;
+pub mod run;
+pub mod server;
+pub mod simulation;
+pub mod work;
+
+pub use config::{Checked, Config, ConfigError};
+pub use error::RunError;
+pub use part::Part;
+pub use personal::PersonalStore;
+pub use run::{Observer, RunFolder};
+pub use simulation::Simulation;

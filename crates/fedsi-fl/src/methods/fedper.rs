@@ -1,0 +1,20 @@
+//! `FedPer`: a shared body under personal heads, trained together.
+
+use super::{Method, Phase, Procedure, Workers};
+use crate::part::Part;
+
+/// The body is averaged; each client keeps its head. Both train together for K epochs.
+pub(super) const FEDPER: Method = Method {
+    name: "fedper",
+    title: "FedPer",
+    source: "Arivazhagan et al. 2019",
+    idea: "a shared body, personal heads, trained together",
+    evaluated: "the newest global body with the client's kept head",
+    declare: |config| Procedure {
+        shared: Part::Body,
+        kept: Part::Head,
+        workers: Workers::Drawn,
+        local: vec![Phase::train(Part::All, config.training.epochs, config)],
+        personalise: vec![],
+    },
+};

@@ -1,0 +1,221 @@
+//! What a run tells of itself: a line a round (`metrics.jsonl`) and the end (`summary.json`).
+
+use fedsi_metrics::regression;
+use serde::{Deserialize, Serialize};
+
+/// One line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// Counted from 1.
+    pub round: u64,
+    /// Mean training loss a sample over the last local epoch, averaged over the participants that were used.
+    pub train_loss: Option<f64>,
+    /// Scores on held-out training data, where `validation.fraction` is above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Validation>,
+    /// Wall clock by phase.
+    pub seconds: RoundSeconds,
+    /// Who was drawn.
+    pub participants: Vec<usize>,
+    /// Whose update was not used, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What travelled.
+    pub bytes: Traffic,
+}
+
+/// A participant whose update was not used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Who.
+    pub client: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// Scores of the round's participants, after their local work, on training data they held out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Held-out samples.
+    pub samples: usize,
+    /// Share of right classes (classification).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Mean negative log likelihood of the right classes (classification).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nll: Option<f64>,
+    /// Root of the mean squared error, in units of the standardised targets (regression).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
+}
+
+/// Wall clock of a round, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundSeconds {
+    /// Local training.
+    pub train: f64,
+    /// Posteriors.
+    pub posterior: f64,
+    /// Everything the server does.
+    pub aggregate: f64,
+}
+
+/// Bytes of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// From clients to the server.
+    pub up: u64,
+    /// From the server to clients.
+    pub down: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.up += other.up;
+        self.down += other.down;
+    }
+}
+
+/// `summary.json`: written last, so that its presence means a complete run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The method's name.
+    pub method: String,
+    /// The dataset's name.
+    pub dataset: String,
+    /// small or large.
+    pub size: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Rounds trained.
+    pub rounds: usize,
+    /// Accuracy (or RMSE) is the mean over clients; calibration and likelihood are pooled over all test
+    /// predictions.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// Every client on its own.
+    pub clients: Vec<ClientScores>,
+    /// Wall clock.
+    pub seconds: Seconds,
+    /// What travelled, all rounds together.
+    pub bytes: Traffic,
+    /// The most memory the process held; null where the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+    /// Version of fedsi.
+    pub version: String,
+}
+
+/// One client's scores on its test data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientScores {
+    /// Counted from 0.
+    pub id: usize,
+    /// The client's name, where the data has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its test samples; without any, its scores are null.
+    pub samples: usize,
+    /// Its scores.
+    #[serde(flatten)]
+    pub scores: Scores,
+}
+
+/// Scores by task; null where there was nothing to score.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Scores {
+    /// Of predicted classes.
+    Classification {
+        /// Share of right classes, 0 to 1.
+        accuracy: Option<f64>,
+        /// Expected calibration error, ten bins.
+        ece: Option<f64>,
+        /// Largest gap of a non-empty bin.
+        mce: Option<f64>,
+        /// Brier score, summed over classes.
+        brier: Option<f64>,
+        /// Mean negative log likelihood.
+        nll: Option<f64>,
+        /// Largest gap of a bin with at least 1% of the samples.
+        mce_1pct: Option<f64>,
+    },
+    /// Of predicted values, in the data's own units.
+    Regression {
+        /// Root of the mean squared error.
+        rmse: Option<f64>,
+        /// Mean absolute error.
+        mae: Option<f64>,
+        /// Mean negative log likelihood of a Gaussian.
+        nll: Option<f64>,
+        /// Share of targets within the central 50% interval.
+        coverage_50: Option<f64>,
+        /// Within the central 80% interval.
+        coverage_80: Option<f64>,
+        /// Within the central 90% interval.
+        coverage_90: Option<f64>,
+        /// Within the central 95% interval.
+        coverage_95: Option<f64>,
+    },
+}
+
+impl Scores {
+    /// Of predicted classes.
+    #[must_use]
+    pub fn classification(scores: Option<fedsi_metrics::Scores>) -> Self {
+        let value = |of: fn(&fedsi_metrics::Scores) -> f64| scores.as_ref().map(of);
+        Self::Classification {
+            accuracy: value(|scores| scores.accuracy),
+            ece: value(|scores| scores.ece),
+            mce: value(|scores| scores.mce),
+            brier: value(|scores| scores.brier),
+            nll: value(|scores| scores.nll),
+            mce_1pct: value(|scores| scores.mce_1pct),
+        }
+    }
+
+    /// Of predicted values.
+    #[must_use]
+    pub fn regression(scores: Option<regression::Scores>) -> Self {
+        let value = |of: fn(&regression::Scores) -> f64| scores.as_ref().map(of);
+        Self::Regression {
+            rmse: value(|scores| scores.rmse),
+            mae: value(|scores| scores.mae),
+            nll: value(|scores| scores.nll),
+            coverage_50: value(|scores| scores.coverage[0]),
+            coverage_80: value(|scores| scores.coverage[1]),
+            coverage_90: value(|scores| scores.coverage[2]),
+            coverage_95: value(|scores| scores.coverage[3]),
+        }
+    }
+
+    /// Accuracy, or RMSE: the figure a table sorts by.
+    #[must_use]
+    pub const fn main(&self) -> Option<f64> {
+        match self {
+            Self::Classification { accuracy, .. } => *accuracy,
+            Self::Regression { rmse, .. } => *rmse,
+        }
+    }
+
+    /// The same scores with another main figure.
+    #[must_use]
+    pub const fn with_main(mut self, value: Option<f64>) -> Self {
+        match &mut self {
+            Self::Classification { accuracy, .. } => *accuracy = value,
+            Self::Regression { rmse, .. } => *rmse = value,
+        }
+        self
+    }
+}
+
+/// Wall clock of a run, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// The rounds, less their posteriors.
+    pub train: f64,
+    /// The rounds' posteriors.
+    pub posterior: f64,
+    /// Personalising, final posteriors and predicting.
+    pub evaluate: f64,
+    /// Everything, reading the data included.
+    pub total: f64,
+}

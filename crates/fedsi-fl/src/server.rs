@@ -1,0 +1,236 @@
+//! The server: holds the shared part, draws participants, judges what comes back, averages it.
+
+use fedsi_random::{Purpose, SERVER, Streams};
+
+use crate::RunError;
+use crate::config::Weighting;
+use crate::message::{Download, Upload};
+use crate::record::LeftOut;
+
+/// The server's state between rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    shared: Vec<f32>,
+    round: u64,
+    weighting: Weighting,
+    quorum: f64,
+}
+
+impl Server {
+    /// A server before its first round.
+    #[must_use]
+    pub const fn new(shared: Vec<f32>, weighting: Weighting, quorum: f64) -> Self {
+        Self { shared, round: 0, weighting, quorum }
+    }
+
+    /// The newest shared part.
+    #[must_use]
+    pub fn shared(&self) -> &[f32] {
+        &self.shared
+    }
+
+    /// Rounds completed.
+    #[must_use]
+    pub const fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What every participant of the coming round receives.
+    #[must_use]
+    pub fn download(&self) -> Download {
+        Download { round: self.round + 1, shared: self.shared.clone() }
+    }
+
+    /// Completes the round with the updates that can be used; `missing` are participants that sent none.
+    /// Returns everyone who was left out; their updates touch nothing. Sums run in the order of the uploads, in
+    /// f64.
+    ///
+    /// # Errors
+    /// Fewer usable updates than the quorum: the state stays that of the round before.
+    pub fn complete(&mut self, uploads: &[Upload], missing: Vec<LeftOut>) -> Result<Vec<LeftOut>, RunError> {
+        let participants = uploads.len() + missing.len();
+        let mut left_out = missing;
+        let mut usable = Vec::with_capacity(uploads.len());
+        for upload in uploads {
+            match self.objection(upload) {
+                Some(reason) => left_out.push(LeftOut { client: upload.client, reason }),
+                None => usable.push(upload),
+            }
+        }
+        let needed = ((participants as f64 * self.quorum).ceil() as usize).max(1);
+        if usable.len() < needed {
+            let reasons = left_out.iter().map(|out| format!("client {} ({})", out.client, out.reason));
+            return Err(RunError::Quorum {
+                round: self.round + 1,
+                usable: usable.len(),
+                participants,
+                needed,
+                reasons: reasons.collect::<Vec<_>>().join(", "),
+            });
+        }
+        self.shared = average(&usable, self.weighting, self.shared.len());
+        self.round += 1;
+        Ok(left_out)
+    }
+
+    /// Why an update cannot be used.
+    fn objection(&self, upload: &Upload) -> Option<String> {
+        if upload.round != self.round + 1 {
+            return Some(format!("its update is for round {}", upload.round));
+        }
+        if upload.shared.len() != self.shared.len() {
+            return Some(format!("it sent {} values, expected {}", upload.shared.len(), self.shared.len()));
+        }
+        if !is_finite(&upload.shared) {
+            let bad = upload.shared.iter().enumerate().find(|(_, value)| !value.is_finite());
+            return bad.map(|(index, value)| format!("value {index} of its update is {value}"));
+        }
+        if upload.loss.is_some_and(|loss| !loss.is_finite()) {
+            return Some("its training loss is not finite".to_owned());
+        }
+        None
+    }
+}
+
+/// Whether all values are numbers. No early exit: it runs in vectors, and the answer is almost always yes.
+pub(crate) fn is_finite(values: &[f32]) -> bool {
+    values.iter().fold(true, |finite, value| finite & value.is_finite())
+}
+
+/// Values averaged at a time: their sums stay in the innermost cache.
+const BLOCK: usize = 1024;
+
+/// The weighted mean of the shared parts.
+fn average(uploads: &[&Upload], weighting: Weighting, size: usize) -> Vec<f32> {
+    let weight = |upload: &Upload| match weighting {
+        Weighting::Uniform => 1.0,
+        Weighting::Samples => upload.samples as f64,
+    };
+    let total: f64 = uploads.iter().map(|upload| weight(upload)).sum();
+    let mut mean = vec![0.0; size];
+    let mut sums = [0.0_f64; BLOCK];
+    for (block, mean) in mean.chunks_mut(BLOCK).enumerate() {
+        let sums = &mut sums[..mean.len()];
+        sums.fill(0.0);
+        for upload in uploads {
+            let share = weight(upload) / total;
+            for (sum, &value) in sums.iter_mut().zip(&upload.shared[block * BLOCK..]) {
+                *sum += share * f64::from(value);
+            }
+        }
+        for (mean, &sum) in mean.iter_mut().zip(&*sums) {
+            *mean = sum as f32;
+        }
+    }
+    mean
+}
+
+/// The participants of a round, ascending: `count` of `clients`, uniformly without replacement.
+#[must_use]
+pub fn draw_participants(streams: &Streams, round: u64, clients: usize, count: usize) -> Vec<usize> {
+    let mut rng = streams.stream(Purpose::Participants, SERVER, round);
+    let mut drawn = rand::seq::index::sample(&mut rng, clients, count.min(clients)).into_vec();
+    drawn.sort_unstable();
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn upload(client: usize, samples: usize, shared: Vec<f32>) -> Upload {
+        Upload { round: 1, client, samples, loss: Some(0.1), shared }
+    }
+
+    fn server(size: usize, weighting: Weighting) -> Server {
+        Server::new(vec![0.0; size], weighting, 0.5)
+    }
+
+    #[test]
+    fn averages_are_uniform_or_by_samples() {
+        let uploads = [upload(0, 1, vec![1.0, 2.0]), upload(1, 3, vec![5.0, -2.0])];
+        let mut uniform = server(2, Weighting::Uniform);
+        assert!(uniform.complete(&uploads, vec![]).unwrap().is_empty());
+        assert_eq!(uniform.shared(), [3.0, 0.0]);
+        let mut by_samples = server(2, Weighting::Samples);
+        by_samples.complete(&uploads, vec![]).unwrap();
+        assert_eq!(by_samples.shared(), [4.0, -1.0]);
+        assert_eq!(by_samples.round(), 1);
+    }
+
+    #[test]
+    fn unusable_updates_are_left_out_and_named() {
+        let mut late = upload(3, 1, vec![9.0]);
+        late.round = 7;
+        let uploads = [
+            upload(0, 1, vec![1.0]),
+            upload(1, 1, vec![f32::NAN]),
+            upload(2, 1, vec![9.0, 9.0]),
+            late,
+            Upload { loss: Some(f64::INFINITY), ..upload(4, 1, vec![9.0]) },
+            upload(5, 1, vec![3.0]),
+            upload(6, 1, vec![2.0]),
+            upload(7, 1, vec![2.0]),
+        ];
+        let mut server = server(1, Weighting::Uniform);
+        let left_out = server.complete(&uploads, vec![]).unwrap();
+        assert_eq!(left_out.iter().map(|out| out.client).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert!(left_out[0].reason.contains("NaN"), "{}", left_out[0].reason);
+        assert!(left_out[1].reason.contains("2 values, expected 1"), "{}", left_out[1].reason);
+        assert!(left_out[2].reason.contains("round 7"), "{}", left_out[2].reason);
+        assert_eq!(server.shared(), [2.0]);
+    }
+
+    #[test]
+    fn below_the_quorum_nothing_changes() {
+        let mut server = Server::new(vec![0.5], Weighting::Uniform, 0.5);
+        let before = server.clone();
+        let uploads = [upload(0, 1, vec![1.0]), upload(1, 1, vec![f32::NAN]), upload(2, 1, vec![f32::NAN])];
+        let error = server.complete(&uploads, vec![]).unwrap_err();
+        assert!(error.to_string().contains("1 of 3 participants"), "{error}");
+        assert_eq!(server, before);
+    }
+
+    proptest! {
+        /// The average of equal uploads is the upload; it lies between the extremes; order does not matter but
+        /// for rounding.
+        #[test]
+        fn an_average_is_an_average(rows in proptest::collection::vec(
+            (1_usize..50, proptest::collection::vec(-100.0_f32..100.0, 4)), 1..8)) {
+            let uploads: Vec<Upload> =
+                rows.iter().enumerate().map(|(i, (n, row))| upload(i, *n, row.clone())).collect();
+            for weighting in [Weighting::Uniform, Weighting::Samples] {
+                let of = |uploads: &[Upload]| {
+                    let mut server = server(4, weighting);
+                    server.complete(uploads, vec![]).unwrap();
+                    server.shared().to_vec()
+                };
+                let mean = of(&uploads);
+                let reversed: Vec<Upload> = uploads.iter().rev().cloned().collect();
+                for (index, (a, b)) in mean.iter().zip(of(&reversed)).enumerate() {
+                    prop_assert!((a - b).abs() < 1e-4);
+                    let column = uploads.iter().map(|upload| upload.shared[index]);
+                    let (low, high) = column.fold((f32::MAX, f32::MIN), |(l, h), x| (l.min(x), h.max(x)));
+                    prop_assert!(*a >= low - 1e-4 && *a <= high + 1e-4);
+                }
+                let same: Vec<Upload> = (0..3).map(|i| upload(i, 2, rows[0].1.clone())).collect();
+                prop_assert_eq!(of(&same), rows[0].1.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn participants_are_drawn_without_replacement_and_alike_over_rounds() {
+        let streams = Streams::new(3);
+        let mut times = [0; 12];
+        for round in 1..=3000 {
+            let drawn = draw_participants(&streams, round, 12, 4);
+            assert_eq!(drawn.len(), 4);
+            assert!(drawn.is_sorted_by(|a, b| a < b), "twice in a round: {drawn:?}");
+            drawn.iter().for_each(|&client| times[client] += 1);
+        }
+        assert!(times.iter().all(|&count| (900..1100).contains(&count)), "unfair: {times:?}");
+        assert_eq!(draw_participants(&streams, 5, 12, 4), draw_participants(&streams, 5, 12, 4));
+    }
+}

@@ -1,0 +1,81 @@
+//! Plots as SVG text, in colours that tell apart for every kind of sight (Okabe and Ito).
+
+use fedsi_metrics::ReliabilityBin;
+use plotters::prelude::*;
+
+use crate::ReportError;
+
+const SIZE: (u32, u32) = (520, 360);
+const BLUE: RGBColor = RGBColor(0, 114, 178);
+const ORANGE: RGBColor = RGBColor(230, 159, 0);
+const GREY: RGBColor = RGBColor(120, 120, 120);
+
+fn drawing<E: std::fmt::Display>(error: E) -> ReportError {
+    ReportError::Drawing(error.to_string())
+}
+
+/// Accuracy against confidence, a bar a bin over the diagonal of perfect calibration; the histogram below the
+/// axis shows how many samples stand behind a bar.
+pub(crate) fn reliability(bins: &[ReliabilityBin]) -> Result<String, ReportError> {
+    let total: usize = bins.iter().map(|bin| bin.count).sum();
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(38)
+            .y_label_area_size(48)
+            .build_cartesian_2d(0.0..1.0, 0.0..1.0)
+            .map_err(drawing)?;
+        let mesh = &mut chart.configure_mesh();
+        mesh.x_desc("confidence").y_desc("accuracy").light_line_style(TRANSPARENT).draw().map_err(drawing)?;
+        for bin in bins.iter().filter(|bin| bin.count > 0) {
+            let share = bin.count as f64 / total as f64;
+            let bar =
+                |top, colour: RGBAColor| Rectangle::new([(bin.lo, 0.0), (bin.hi, top)], colour.filled());
+            chart.draw_series([bar(bin.accuracy, BLUE.mix(0.65))]).map_err(drawing)?;
+            let frame = Rectangle::new([(bin.lo, 0.0), (bin.hi, share)], ORANGE.stroke_width(2));
+            chart.draw_series([frame]).map_err(drawing)?;
+            chart
+                .draw_series([Circle::new((bin.confidence, bin.accuracy), 3, BLACK.filled())])
+                .map_err(drawing)?;
+        }
+        chart
+            .draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], GREY.stroke_width(1)))
+            .map_err(drawing)?;
+        area.present().map_err(drawing)?;
+    }
+    Ok(svg)
+}
+
+/// Curves over rounds, each with its name; none where there are no points.
+pub(crate) fn curves(axis: &str, lines: &[(&str, Vec<(f64, f64)>)]) -> Result<Option<String>, ReportError> {
+    let points = || lines.iter().flat_map(|(_, points)| points.iter().copied());
+    let Some(last) = points().map(|(x, _)| x).max_by(f64::total_cmp) else { return Ok(None) };
+    let top = points().map(|(_, y)| y).fold(0.0, f64::max);
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(38)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..last.max(1.0), 0.0..(1.05 * top).max(1e-6))
+            .map_err(drawing)?;
+        let mesh = &mut chart.configure_mesh();
+        mesh.x_desc("round").y_desc(axis).light_line_style(TRANSPARENT).draw().map_err(drawing)?;
+        for ((name, points), colour) in lines.iter().zip([BLUE, ORANGE]) {
+            let series = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+            let drawn = chart.draw_series(series).map_err(drawing)?;
+            drawn
+                .label(*name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        }
+        if lines.len() > 1 {
+            let labels = &mut chart.configure_series_labels();
+            labels.border_style(GREY).background_style(WHITE.mix(0.8)).draw().map_err(drawing)?;
+        }
+        area.present().map_err(drawing)?;
+    }
+    Ok(Some(svg))
+}

@@ -1,0 +1,227 @@
+//! What can be typed, and how it becomes a checked config.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use fedsi_fl::config::{self, Overrides};
+use fedsi_fl::{Checked, Config, ConfigError};
+use toml::Value;
+
+/// Personalised federated learning where every client knows how sure it is.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print results as JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print nothing but errors, and with --json the result.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more about what happens (-v, -vv).
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train, evaluate and report one method on one dataset.
+    Run(RunArguments),
+    /// List the methods: what each shares, keeps and evaluates.
+    Methods,
+    /// List, fetch and check datasets; show who gets which samples.
+    Data(DataArguments),
+    /// Print a complete, commented config, or its JSON schema.
+    Config(ConfigArguments),
+    /// Score predictions from a JSON file: accuracy and calibration.
+    Calibrate(CalibrateArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Folder for the results [default: runs/METHOD-DATASET-SIZE-sSEED].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the run that is in the folder.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Settings of a run. Flags win over the config file, the file over the defaults.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Settings {
+    /// A TOML file with any of the keys that `fedsi config` prints.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The method; `fedsi methods` lists them.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) method: Option<String>,
+    /// digits, mnist, fashion-mnist, cifar-10 or files.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dataset: Option<String>,
+    /// How much data a client has: small or large.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// The folder that holds the datasets.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Rounds of training.
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<i64>,
+    /// Number of clients.
+    #[arg(long, value_name = "N")]
+    pub(crate) clients: Option<i64>,
+    /// Clients drawn for a round.
+    #[arg(long, value_name = "N")]
+    pub(crate) participants: Option<i64>,
+    /// Local epochs a round.
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<i64>,
+    /// Learning rate of local training.
+    #[arg(long, value_name = "X")]
+    pub(crate) lr: Option<f64>,
+    /// The seed of every random draw.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<i64>,
+    /// Threads; 0 for one a core. Changes no result.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<i64>,
+    /// Any other key, as in --set partition.kind=dirichlet. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataArguments {
+    #[command(subcommand)]
+    pub(crate) command: DataCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// List the known datasets; with --partition, show how many samples of each class every client gets.
+    List(ListArguments),
+    /// Download a dataset: resumed, checked against its sums, from one of several mirrors.
+    Fetch(FetchArguments),
+    /// Check the datasets under a folder: counts, shapes, labels, sums.
+    Check(CheckArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Show the clients of this partition: labels, iid, dirichlet, shards, natural or file.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) partition: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FetchArguments {
+    /// mnist, fashion-mnist or cifar-10.
+    pub(crate) name: String,
+    /// The folder that holds the datasets.
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub(crate) data_dir: PathBuf,
+    /// Fetch from here instead of the known mirrors. May be repeated; tried in order.
+    #[arg(long, value_name = "URL")]
+    pub(crate) mirror: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The folder that holds the datasets.
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Print the JSON schema instead.
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArguments {
+    /// A JSON file with `probabilities` (a list of rows) and `labels`.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Bins of the reliability diagram.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) bins: usize,
+}
+
+impl Settings {
+    /// Defaults, file, flags: complete, not yet checked.
+    pub(crate) fn resolve(&self) -> Result<Config, ConfigError> {
+        let mut layers = Vec::new();
+        if let Some(path) = &self.config {
+            layers.push(Overrides::from_file(path)?);
+        }
+        layers.push(Overrides::from_assignments(self.assignments()?)?);
+        let mut config = config::resolve(&layers)?;
+        // A config must mean the same from any folder it is rerun in.
+        for path in [
+            &mut config.data.dir,
+            &mut config.data.files.train,
+            &mut config.data.files.test,
+            &mut config.partition.path,
+        ] {
+            if !path.as_os_str().is_empty() {
+                *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+            }
+        }
+        Ok(config)
+    }
+
+    /// A config that can run.
+    pub(crate) fn checked(&self) -> Result<Checked, ConfigError> {
+        self.resolve()?.check()
+    }
+
+    /// Flags as keys. `--set` comes first: a flag made for a key wins over the general one.
+    fn assignments(&self) -> Result<Vec<(String, Value)>, ConfigError> {
+        let mut all = self.set.iter().map(|text| config::assignment(text)).collect::<Result<Vec<_>, _>>()?;
+        let text = |value: &Option<String>| value.clone().map(Value::String);
+        let whole = |value: Option<i64>| value.map(Value::Integer);
+        let directory = self.data_dir.as_ref().map(|path| Value::String(path.display().to_string()));
+        let flags = [
+            ("method", text(&self.method)),
+            ("data.dataset", text(&self.dataset)),
+            ("data.size", text(&self.size)),
+            ("data.dir", directory),
+            ("rounds", whole(self.rounds)),
+            ("partition.clients", whole(self.clients)),
+            ("federation.participants", whole(self.participants)),
+            ("training.epochs", whole(self.epochs)),
+            ("training.rate", self.lr.map(Value::Float)),
+            ("seed", whole(self.seed)),
+            ("threads", whole(self.threads)),
+        ];
+        all.extend(flags.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_win_over_set() {
+        let settings = Settings { rounds: Some(3), set: vec!["rounds=9".to_owned()], ..Settings::default() };
+        assert_eq!(settings.resolve().unwrap().rounds, 3);
+    }
+}

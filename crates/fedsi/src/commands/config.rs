@@ -1,0 +1,15 @@
+//! `fedsi config`.
+
+use fedsi_fl::config;
+
+use crate::args::ConfigArguments;
+use crate::output::{print, print_json};
+
+pub(crate) fn config(arguments: &ConfigArguments) -> anyhow::Result<()> {
+    if arguments.schema {
+        return print_json(&config::schema());
+    }
+    let resolved = arguments.settings.resolve()?;
+    resolved.clone().check()?;
+    print(&config::commented(&resolved)?)
+}

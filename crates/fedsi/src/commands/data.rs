@@ -1,0 +1,140 @@
+//! `fedsi data`.
+
+use std::path::Path;
+
+use fedsi_data::{DatasetName, FetchOptions, FetchProgress, catalogue};
+use serde_json::json;
+
+use crate::args::{CheckArguments, DataArguments, DataCommand, FetchArguments, ListArguments};
+use crate::output::{BadInput, print, print_json};
+use crate::progress::Screen;
+use crate::table::Table;
+
+pub(crate) fn data(arguments: DataArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {
+    match arguments.command {
+        DataCommand::List(list) if list.partition.is_some() => partition(list, as_json),
+        DataCommand::List(_) => list(as_json),
+        DataCommand::Fetch(fetch) => download(&fetch, screen, as_json),
+        DataCommand::Check(check) => inspect(&check, as_json),
+    }
+}
+
+fn list(as_json: bool) -> anyhow::Result<()> {
+    let shape = |sides: &[usize]| sides.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+    if as_json {
+        let entries = catalogue::ENTRIES.iter().map(|entry| {
+            let (train, test) = entry.samples;
+            json!({
+                "name": entry.name, "description": entry.description, "input": entry.input_shape,
+                "classes": entry.classes, "train": train, "test": test, "mirrors": entry.mirrors,
+            })
+        });
+        return print_json(&entries.collect::<Vec<_>>());
+    }
+    let mut table = Table::new(2, ["dataset", "input", "classes", "train", "test", ""]);
+    for entry in &catalogue::ENTRIES {
+        let number = |count: usize| if count == 0 { "any".to_owned() } else { count.to_string() };
+        let input = if entry.input_shape.is_empty() { "any".to_owned() } else { shape(entry.input_shape) };
+        let (train, test) = entry.samples;
+        table.row([
+            entry.name.to_string(),
+            input,
+            number(entry.classes),
+            number(train),
+            number(test),
+            entry.description.to_owned(),
+        ]);
+    }
+    let hint = "`fedsi data fetch NAME` downloads one; `fedsi data list --partition labels --dataset NAME` shows who gets what.";
+    print(&format!("{table}\n{hint}\n"))
+}
+
+/// Who gets how many samples of which class.
+fn partition(mut arguments: ListArguments, as_json: bool) -> anyhow::Result<()> {
+    if let Some(kind) = arguments.partition {
+        arguments.settings.set.push(format!("partition.kind={kind}"));
+    }
+    let config = arguments.settings.checked()?;
+    let federation = fedsi_data::open(&config.data, &config.partition, config.seed)?;
+    let table = fedsi_data::label_table(federation.as_ref());
+    if as_json {
+        let clients = table.clients.iter().map(|row| {
+            json!({
+                "client": row.client, "train": row.samples[0], "test": row.samples[1],
+                "train_per_class": row.train, "test_per_class": row.test,
+            })
+        });
+        return print_json(&json!({ "classes": table.classes, "clients": clients.collect::<Vec<_>>() }));
+    }
+    print(&format!("{table}\n"))
+}
+
+fn download(arguments: &FetchArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {
+    let name: DatasetName = arguments.name.parse().map_err(|error| BadInput(format!("{error}")))?;
+    let options = FetchOptions { mirrors: arguments.mirror.clone(), ..FetchOptions::default() };
+    let bar = screen.bar(0, "{msg:32} {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}, {eta} left");
+    let fetched = fedsi_data::fetch(name, &arguments.data_dir, &options, &mut |progress| match progress {
+        FetchProgress::Present { file } => tracing::info!("{file} is there already"),
+        FetchProgress::Received { file, done, total } => {
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(file);
+        }
+        FetchProgress::Checking { file } => bar.set_message(format!("checking {file}")),
+        FetchProgress::Unpacking { file } => bar.set_message(format!("unpacking {file}")),
+        FetchProgress::Failed { file, mirror, reason } => tracing::warn!("{file} from {mirror}: {reason}"),
+    });
+    bar.finish_and_clear();
+    let report = fetched?;
+    if as_json {
+        let files = report.files.iter().map(|file| json!({ "name": file.name, "mirror": file.mirror }));
+        return print_json(&json!({
+            "dataset": report.dataset, "folder": report.folder, "files": files.collect::<Vec<_>>(),
+        }));
+    }
+    let mut text = String::new();
+    for file in &report.files {
+        let origin =
+            file.mirror.as_ref().map_or_else(|| "there already".to_owned(), |url| format!("from {url}"));
+        text.push_str(&format!("{}: {origin}\n", file.name));
+    }
+    text.push_str(&format!("{} is in {}\n", report.dataset, report.folder.display()));
+    if screen.quiet { Ok(()) } else { print(&text) }
+}
+
+fn inspect(arguments: &CheckArguments, as_json: bool) -> anyhow::Result<()> {
+    let reports = fedsi_data::check(&arguments.dir);
+    if reports.is_empty() {
+        return Err(no_dataset(&arguments.dir).into());
+    }
+    let broken: Vec<String> = reports
+        .iter()
+        .filter(|report| !report.problems.is_empty())
+        .map(|report| report.dataset.to_string())
+        .collect();
+    if as_json {
+        let list = reports.iter().map(|report| {
+            let splits = report.splits.iter().map(|split| {
+                json!({ "name": split.name, "samples": split.samples, "per_class": split.per_class })
+            });
+            json!({
+                "dataset": report.dataset, "folder": report.folder, "input": report.input_shape,
+                "official": report.official, "problems": report.problems, "splits": splits.collect::<Vec<_>>(),
+            })
+        });
+        print_json(&list.collect::<Vec<_>>())?;
+    } else {
+        let text: Vec<String> = reports.iter().map(|report| format!("{report}\n")).collect();
+        print(&text.concat())?;
+    }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let reason = format!("{} cannot be used as it is; `fedsi data fetch` gets it anew", broken.join(", "));
+    Err(BadInput(reason).into())
+}
+
+fn no_dataset(dir: &Path) -> BadInput {
+    let found = if dir.is_dir() { "holds no mnist/, fashion-mnist/ or cifar-10/" } else { "is no folder" };
+    BadInput(format!("{} {found}; give the folder that `fedsi data fetch --data-dir` filled", dir.display()))
+}

@@ -1,0 +1,61 @@
+//! `fedsi methods`.
+
+use fedsi_data::{DatasetName, Size};
+use fedsi_fl::Config;
+use fedsi_fl::methods::{METHODS, Method, Phase, Procedure};
+use serde_json::json;
+
+use crate::output::{print, print_json};
+use crate::table::Table;
+
+pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return print_json(&METHODS.iter().map(|method| entry(method)).collect::<Vec<_>>());
+    }
+    let mut table = Table::new(5, ["method", "shares", "keeps", "a round trains", "at the end", "source"]);
+    let mut ideas = Table::new(2, ["method", "idea; the model that is evaluated"]);
+    for method in METHODS {
+        let procedure = declare(method);
+        table.row([
+            method.name.to_owned(),
+            procedure.shared.to_string(),
+            procedure.kept.to_string(),
+            phases(&procedure.local),
+            phases(&procedure.personalise),
+            method.source.to_owned(),
+        ]);
+        ideas.row([method.name.to_owned(), format!("{}; {}", method.idea, method.evaluated)]);
+    }
+    print(&format!("{table}\n{ideas}"))
+}
+
+/// The method with every setting at its default.
+fn declare(method: &Method) -> Procedure {
+    (method.declare)(&Config::defaults(method.name, DatasetName::Digits, Size::Small))
+}
+
+fn phases(phases: &[Phase]) -> String {
+    if phases.is_empty() {
+        return "-".to_owned();
+    }
+    let words = phases.iter().map(|phase| format!("{} {}", phase.part, phase.epochs));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn entry(method: &Method) -> serde_json::Value {
+    let procedure = declare(method);
+    let list = |phases: &[Phase]| -> Vec<serde_json::Value> {
+        phases.iter().map(|phase| json!({ "part": phase.part, "epochs": phase.epochs })).collect()
+    };
+    json!({
+        "name": method.name,
+        "title": method.title,
+        "source": method.source,
+        "idea": method.idea,
+        "shares": procedure.shared,
+        "keeps": procedure.kept,
+        "local": list(&procedure.local),
+        "personalise": list(&procedure.personalise),
+        "evaluated": method.evaluated,
+    })
+}

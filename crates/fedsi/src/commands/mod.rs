@@ -1,0 +1,7 @@
+//! One file a command.
+
+pub(crate) mod calibrate;
+pub(crate) mod config;
+pub(crate) mod data;
+pub(crate) mod methods;
+pub(crate) mod run;

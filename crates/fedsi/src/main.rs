@@ -1,0 +1,30 @@
+//! The command line: reads arguments, calls the libraries, prints.
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let screen = progress::Screen::new(arguments.quiet);
+    progress::log_to(&screen, arguments.verbose);
+    let result = match arguments.command {
+        Command::Run(run) => commands::run::run(&run, &screen, arguments.json),
+        Command::Methods => commands::methods::methods(arguments.json),
+        Command::Data(data) => commands::data::data(data, &screen, arguments.json),
+        Command::Config(config) => commands::config::config(&config),
+        Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::failed(&error),
+    }
+}

@@ -1,0 +1,52 @@
+//! Results go to stdout, everything else to stderr; a failure is one line and an exit code.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use fedsi_data::DataError;
+use fedsi_fl::{ConfigError, RunError};
+use fedsi_metrics::MetricsError;
+
+/// A file given on the command line that cannot be used.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Prints a result. A reader that has gone away (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a result as JSON.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Says what went wrong, and how the process ends: 2 where the input is at fault, 1 otherwise.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    let _ = writeln!(io::stderr(), "error: {error:#}");
+    ExitCode::from(if is_bad_input(error) { 2 } else { 1 })
+}
+
+fn is_bad_input(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<BadInput>()
+            || cause.is::<ConfigError>()
+            || cause.is::<MetricsError>()
+            || cause
+                .downcast_ref::<DataError>()
+                .is_some_and(|error| !matches!(error, DataError::Fetch { .. }))
+            || cause.downcast_ref::<RunError>().is_some_and(RunError::is_bad_input)
+    })
+}

@@ -1,0 +1,115 @@
+//! A progress bar and a log that share the terminal.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use fedsi_fl::record::RoundRecord;
+use fedsi_fl::{Observer, Simulation};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The terminal behind stderr: bars only where there is one, log lines above them.
+#[derive(Clone)]
+pub(crate) struct Screen {
+    bars: MultiProgress,
+    pub(crate) quiet: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let visible = !quiet && io::stderr().is_terminal();
+        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self { bars: MultiProgress::with_draw_target(target), quiet }
+    }
+
+    /// A bar of `length` steps; `template` as indicatif writes it.
+    pub(crate) fn bar(&self, length: u64, template: &str) -> ProgressBar {
+        let bar = self.bars.add(ProgressBar::new(length));
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar
+    }
+}
+
+/// Log lines: warnings always, more with -v; none below errors with --quiet.
+pub(crate) fn log_to(screen: &Screen, verbose: u8) {
+    let level = match (screen.quiet, verbose) {
+        (true, _) => tracing::Level::ERROR,
+        (false, 0) => tracing::Level::WARN,
+        (false, 1) => tracing::Level::INFO,
+        (false, _) => tracing::Level::DEBUG,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .without_time()
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(screen.clone())
+        .init();
+}
+
+impl<'a> MakeWriter<'a> for Screen {
+    type Writer = Lines<'a>;
+    fn make_writer(&'a self) -> Lines<'a> {
+        Lines(&self.bars)
+    }
+}
+
+/// Writes to stderr with the bars out of the way.
+pub(crate) struct Lines<'a>(&'a MultiProgress);
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.suspend(|| io::stderr().write(bytes))
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The bar of a run: rounds with loss, rate and time left; then clients evaluated.
+pub(crate) struct RunBar<'a> {
+    screen: &'a Screen,
+    bar: ProgressBar,
+}
+
+impl<'a> RunBar<'a> {
+    pub(crate) fn new(screen: &'a Screen) -> Self {
+        let bar = screen.bar(0, "{spinner} reading the data");
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { screen, bar }
+    }
+
+    fn replace(&mut self, length: u64, template: &str) {
+        self.bar.finish_and_clear();
+        self.bar = self.screen.bar(length, template);
+    }
+}
+
+impl Observer for RunBar<'_> {
+    fn started(&mut self, simulation: &Simulation, rounds: usize) {
+        let (clients, parameters) = (simulation.federation().clients(), simulation.network().layout().len());
+        tracing::info!(clients, parameters, "training");
+        self.replace(rounds as u64, "training {bar:30} round {pos}/{len}  {msg}  {per_sec}, {eta} left");
+    }
+
+    fn round(&mut self, record: &RoundRecord) {
+        if let Some(loss) = record.train_loss {
+            let accuracy = record.validation.and_then(|validation| validation.accuracy);
+            let held_out = accuracy.map(|value| format!("  held-out accuracy {:.1}%", 100.0 * value));
+            self.bar.set_message(format!("loss {loss:.4}{}", held_out.unwrap_or_default()));
+        }
+        self.bar.inc(1);
+    }
+
+    fn evaluated(&mut self, clients: usize, total: usize) {
+        if clients == 1 {
+            self.replace(total as u64, "evaluating {bar:30} client {pos}/{len}  {eta} left");
+        }
+        self.bar.set_position(clients as u64);
+        if clients == total {
+            self.bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,77 @@
+"""Runs fedsi, PyTorch and JAX in turns on every case and prints the best time of each side by side.
+
+The turns alternate (fedsi, torch, jax, fedsi, ...) so that a slow minute of the machine meets all of them, and
+every turn is a fresh process. Called by `run`, which sees to the environment and the build.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cases import CASES
+
+HERE = Path(__file__).parent
+THREADS = len(os.sched_getaffinity(0))
+
+
+def commands(fedsi, case, repeats):
+    """The command of every peer; each prints one JSON line on stdout."""
+    shared = ["--case", case, "--repeats", str(repeats)]
+    return {
+        "fedsi": [fedsi, "round", *shared, "--threads", str(THREADS)],
+        "torch": [sys.executable, str(HERE / "torch_fedavg.py"), *shared],
+        "jax": [sys.executable, str(HERE / "jax_fedavg.py"), *shared],
+    }
+
+
+def measure(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def table(results):
+    """A Markdown table: seconds a round, and how many times faster fedsi is."""
+    lines = [
+        "| case | fedsi s | torch s | jax s | torch / fedsi | jax / fedsi |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for case, peers in results.items():
+        best = {peer: min(turn["seconds_best"] for turn in turns) for peer, turns in peers.items()}
+        lines.append(
+            f"| {case} | {best['fedsi']:.4f} | {best['torch']:.4f} | {best['jax']:.4f} "
+            f"| {best['torch'] / best['fedsi']:.2f} | {best['jax'] / best['fedsi']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fedsi", required=True, help="the fedsi-bench binary")
+    parser.add_argument("--results", type=Path, required=True, help="where every turn's JSON goes")
+    parser.add_argument("--quick", action="store_true", help="the small cases only, fewer repeats")
+    options = parser.parse_args()
+    cases = [case for case in CASES.values() if not (options.quick and case.is_large)]
+
+    results = {case.name: {} for case in cases}
+    for case in cases:
+        name = case.name
+        turns, repeats = (2, 3) if options.quick else (2, 2) if case.is_large else (3, 5)
+        for turn in range(turns):
+            for peer, command in commands(options.fedsi, name, repeats).items():
+                measured = measure(command)
+                results[name].setdefault(peer, []).append(measured)
+                print(f"{name} turn {turn + 1}/{turns}: {peer} {measured['seconds_best']:.4f} s", file=sys.stderr)
+
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    options.results.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"One FedAvg round, seconds, best of all turns, {THREADS} cores\n\n{table(results)}\n")
+    print(f"every turn: {options.results}")
+
+
+if __name__ == "__main__":
+    main()

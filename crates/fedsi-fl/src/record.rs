@@ -187,6 +187,29 @@ impl Scores {
         }
     }
 
+    /// The scores by name, the main one first, for tables and pages.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        match *self {
+            Self::Classification { accuracy, ece, mce, brier, nll, .. } => vec![
+                Figure::share("accuracy", accuracy),
+                Figure::number("ECE", ece),
+                Figure::number("MCE", mce),
+                Figure::number("Brier", brier),
+                Figure::number("NLL", nll),
+            ],
+            Self::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => vec![
+                Figure::number("RMSE", rmse),
+                Figure::number("MAE", mae),
+                Figure::number("NLL", nll),
+                Figure::share("in 50%", coverage_50),
+                Figure::share("in 80%", coverage_80),
+                Figure::share("in 90%", coverage_90),
+                Figure::share("in 95%", coverage_95),
+            ],
+        }
+    }
+
     /// Accuracy, or RMSE: the figure a table sorts by.
     #[must_use]
     pub const fn main(&self) -> Option<f64> {
@@ -204,6 +227,37 @@ impl Scores {
             Self::Regression { rmse, .. } => *rmse = value,
         }
         self
+    }
+}
+
+/// One score with its name; written as a person reads it, `-` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Option<f64>,
+    /// Whether it is a share of one, written as a percentage.
+    pub is_share: bool,
+}
+
+impl Figure {
+    const fn share(name: &'static str, value: Option<f64>) -> Self {
+        Self { name, value, is_share: true }
+    }
+
+    const fn number(name: &'static str, value: Option<f64>) -> Self {
+        Self { name, value, is_share: false }
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.value {
+            None => f.pad("-"),
+            Some(value) if self.is_share => f.pad(&format!("{:.2}%", 100.0 * value)),
+            Some(value) => f.pad(&format!("{value:.4}")),
+        }
     }
 }
 

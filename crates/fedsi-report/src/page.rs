@@ -1,7 +1,7 @@
 //! The page of a run.
 
 use askama::Template;
-use fedsi_fl::record::{ClientScores, RoundRecord, Scores};
+use fedsi_fl::record::{ClientScores, Figure, RoundRecord};
 use fedsi_metrics::{Bins, Predictions};
 
 use crate::folder::Predicted;
@@ -11,9 +11,8 @@ use crate::{ReportError, RunFiles, plot};
 #[template(path = "run.html")]
 struct RunPage<'a> {
     files: &'a RunFiles,
-    headline: Vec<(&'static str, String)>,
-    columns: Vec<&'static str>,
-    clients: Vec<(String, usize, Vec<String>)>,
+    headline: Vec<Figure>,
+    clients: Vec<(String, usize, Vec<Figure>)>,
     reliability: Option<String>,
     loss: Option<String>,
     validation: Option<String>,
@@ -21,16 +20,11 @@ struct RunPage<'a> {
 }
 
 pub(crate) fn run_page(files: &RunFiles) -> Result<String, ReportError> {
-    let named = |scores: &Scores| cells(scores);
-    let clients = files.summary.clients.iter().map(|client| {
-        let values = named(&client.scores).into_iter().map(|(_, value)| value).collect();
-        (label(client), client.samples, values)
-    });
-    let headline = named(&files.summary.scores);
+    let clients =
+        files.summary.clients.iter().map(|client| (label(client), client.samples, client.scores.figures()));
     let page = RunPage {
         files,
-        columns: headline.iter().map(|(name, _)| *name).collect(),
-        headline,
+        headline: files.summary.scores.figures(),
         clients: clients.collect(),
         reliability: reliability(&files.predictions)?,
         loss: plot::curves("training loss", &[("training loss", series(&files.rounds, |r| r.train_loss))])?,
@@ -71,29 +65,4 @@ fn label(client: &ClientScores) -> String {
 fn left_out(rounds: &[RoundRecord]) -> Vec<String> {
     let all = rounds.iter().flat_map(|record| record.left_out.iter().map(move |out| (record.round, out)));
     all.map(|(round, out)| format!("round {round}: client {}: {}", out.client, out.reason)).collect()
-}
-
-/// Scores by name, as text.
-fn cells(scores: &Scores) -> Vec<(&'static str, String)> {
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.4}"));
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{:.2}%", 100.0 * value));
-    match *scores {
-        Scores::Classification { accuracy, ece, mce, brier, nll, .. } => vec![
-            ("accuracy", percent(accuracy)),
-            ("ECE", number(ece)),
-            ("MCE", number(mce)),
-            ("Brier", number(brier)),
-            ("NLL", number(nll)),
-        ],
-        Scores::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => vec![
-            ("RMSE", number(rmse)),
-            ("MAE", number(mae)),
-            ("NLL", number(nll)),
-            ("in 50% interval", percent(coverage_50)),
-            ("in 80%", percent(coverage_80)),
-            ("in 90%", percent(coverage_90)),
-            ("in 95%", percent(coverage_95)),
-        ],
-    }
 }

@@ -103,7 +103,7 @@ pub(crate) struct DataArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     /// List the known datasets; with --partition, show how many samples of each class every client gets.
-    List(ListArguments),
+    List(Box<ListArguments>),
     /// Download a dataset: resumed, checked against its sums, from one of several mirrors.
     Fetch(FetchArguments),
     /// Check the datasets under a folder: counts, shapes, labels, sums.

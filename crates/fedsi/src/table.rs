@@ -48,16 +48,6 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// A score, or a dash.
-pub(crate) fn score(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"))
-}
-
-/// A share of one as a percentage, or a dash.
-pub(crate) fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{:.2}%", 100.0 * value))
-}
-
 /// Bytes in a unit that reads well.
 pub(crate) fn bytes(count: u64) -> String {
     indicatif::HumanBytes(count).to_string()

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedsi_fl::record::{ClientScores, Scores, Summary};
+use fedsi_fl::record::{ClientScores, Figure, Summary};
 use fedsi_fl::{Checked, RunFolder, run};
 use fedsi_metrics::Summary as Spread;
 
 use crate::args::RunArguments;
 use crate::output::{print, print_json};
 use crate::progress::{RunBar, Screen};
-use crate::table::{Table, bytes, percent, score};
+use crate::table::{Table, bytes};
 
 /// Clients shown one by one; more are summed up.
 const MOST_LINES: usize = 20;
@@ -66,60 +66,37 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
 
 /// Each client's scores (or, of many, only their spread), then all of them together.
 fn scores_table(summary: &Summary) -> Table {
-    let (heading, cells): (&[&str], fn(&Scores) -> Vec<Option<f64>>) = match summary.scores {
-        Scores::Classification { .. } => (&["accuracy", "ECE", "MCE", "Brier", "NLL"], classification),
-        Scores::Regression { .. } => (&["RMSE", "MAE", "NLL", "in 50%", "in 90%", "in 95%"], regression),
-    };
-    let shown = |scores: &[Option<f64>]| -> Vec<String> {
-        let of = |(column, value): (usize, &Option<f64>)| match heading[column] {
-            "accuracy" | "in 50%" | "in 90%" | "in 95%" => percent(*value),
-            _ => score(*value),
-        };
-        scores.iter().enumerate().map(of).collect()
-    };
-    let mut table = Table::new(1, ["client", "samples"].into_iter().chain(heading.iter().copied()));
+    let overall = summary.scores.figures();
     let clients = &summary.clients;
+    let names = overall.iter().map(|figure| figure.name);
+    let mut table = Table::new(1, ["client", "samples"].into_iter().chain(names));
+    let mut line = |name: &str, samples: String, figures: &[Figure]| {
+        table.row([name.to_owned(), samples].into_iter().chain(figures.iter().map(Figure::to_string)));
+    };
     if clients.len() <= MOST_LINES {
         for client in clients {
-            table.row(
-                [label(client), client.samples.to_string()].into_iter().chain(shown(&cells(&client.scores))),
-            );
+            line(&label(client), client.samples.to_string(), &client.scores.figures());
         }
     }
-    let columns: Vec<Option<Spread>> = (0..heading.len())
-        .map(|column| Spread::of(clients.iter().filter_map(|client| cells(&client.scores)[column])))
+    let scores: Vec<Vec<Figure>> = clients.iter().map(|client| client.scores.figures()).collect();
+    let spreads: Vec<Option<Spread>> = (0..overall.len())
+        .map(|column| Spread::of(scores.iter().filter_map(|figures| figures[column].value)))
         .collect();
-    let spread: [(&str, fn(&Spread) -> Option<f64>); 4] = [
-        ("lowest", |spread| Some(spread.min)),
-        ("median", |spread| Some(spread.median)),
-        ("highest", |spread| Some(spread.max)),
-        ("std over clients", |spread| spread.std_dev),
-    ];
-    for (name, of) in spread {
-        let values: Vec<Option<f64>> = columns.iter().map(|column| column.as_ref().and_then(of)).collect();
-        table.row([name.to_owned(), String::new()].into_iter().chain(shown(&values)));
-    }
+    let mut spread = |name: &str, of: fn(&Spread) -> Option<f64>| {
+        let figures = overall.iter().zip(&spreads);
+        let figures =
+            figures.map(|(figure, spread)| Figure { value: spread.as_ref().and_then(of), ..*figure });
+        line(name, String::new(), &figures.collect::<Vec<_>>());
+    };
+    spread("lowest", |spread| Some(spread.min));
+    spread("median", |spread| Some(spread.median));
+    spread("highest", |spread| Some(spread.max));
+    spread("std over clients", |spread| spread.std_dev);
     let samples: usize = clients.iter().map(|client| client.samples).sum();
-    table.row(["all".to_owned(), samples.to_string()].into_iter().chain(shown(&cells(&summary.scores))));
+    line("all", samples.to_string(), &overall);
     table
 }
 
 fn label(client: &ClientScores) -> String {
     client.name.as_ref().map_or_else(|| client.id.to_string(), |name| format!("{} {name}", client.id))
-}
-
-fn classification(scores: &Scores) -> Vec<Option<f64>> {
-    match *scores {
-        Scores::Classification { accuracy, ece, mce, brier, nll, .. } => vec![accuracy, ece, mce, brier, nll],
-        Scores::Regression { .. } => vec![None; 5],
-    }
-}
-
-fn regression(scores: &Scores) -> Vec<Option<f64>> {
-    match *scores {
-        Scores::Regression { rmse, mae, nll, coverage_50, coverage_90, coverage_95, .. } => {
-            vec![rmse, mae, nll, coverage_50, coverage_90, coverage_95]
-        }
-        Scores::Classification { .. } => vec![None; 6],
-    }
 }

@@ -1,0 +1,156 @@
+//! Configs: layers, typos, ranges, text.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fedsi_data::{DatasetName, PartitionKind, Size};
+use fedsi_fl::config::{Overrides, assignment, commented, resolve, schema};
+use fedsi_fl::{Config, ConfigError};
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    resolve(&[Overrides::from_text("test.toml", text)?])
+}
+
+fn refused(text: &str) -> String {
+    let error = match read(text) {
+        Ok(config) => config.check().map(|_| ()).unwrap_err(),
+        Err(error) => error,
+    };
+    let message = error.to_string();
+    assert!(!message.contains('\n'), "more than one line: {message}");
+    message
+}
+
+#[test]
+fn nothing_said_means_the_defaults() {
+    let config = read("").unwrap();
+    assert_eq!(config, Config::defaults("fedbabu", DatasetName::Digits, Size::Small));
+    config.check().unwrap();
+}
+
+#[test]
+fn defaults_follow_the_dataset() {
+    let of = |dataset: &str| read(&format!("data.dataset = '{dataset}'")).unwrap();
+    assert_eq!((of("mnist").rounds, of("digits").rounds), (800, 60));
+    let cifar = of("cifar-10");
+    assert_eq!((cifar.partition.clients, cifar.federation.participants), (20, 10));
+    let large = read("data = { dataset = 'mnist', size = 'large' }").unwrap();
+    assert_eq!((large.partition.train, large.partition.test), (900, 300));
+}
+
+#[test]
+fn participants_follow_the_number_of_clients() {
+    assert_eq!(read("partition.clients = 4").unwrap().federation.participants, 4);
+    assert_eq!(read("partition.clients = 400").unwrap().federation.participants, 10);
+    let natural = read("data = { dataset = 'files', files.client = 'site' }").unwrap();
+    assert_eq!(natural.partition.kind, PartitionKind::Natural, "a client column means natural clients");
+    assert_eq!(natural.participants_of(7).unwrap(), 7);
+    assert_eq!(natural.participants_of(70).unwrap(), 10);
+}
+
+#[test]
+fn later_layers_win() {
+    let file = Overrides::from_text("file", "rounds = 7\n[training]\nepochs = 2").unwrap();
+    let flags = Overrides::from_assignments(vec![assignment("training.epochs=5").unwrap()]).unwrap();
+    let config = resolve(&[file, flags]).unwrap();
+    assert_eq!((config.rounds, config.training.epochs, config.training.batch), (7, 5, 50));
+}
+
+#[test]
+fn a_set_value_needs_no_quotes() {
+    let set = |text: &str| {
+        resolve(&[Overrides::from_assignments(vec![assignment(text).unwrap()]).unwrap()]).unwrap()
+    };
+    assert_eq!(set("partition.kind=dirichlet").partition.kind, PartitionKind::Dirichlet);
+    assert_eq!(set("training.rate=0.5").training.rate, 0.5);
+    assert_eq!(set("model.body=['flatten', { linear = 3 }]").model.body.len(), 2);
+    assert!(assignment("rounds").unwrap_err().to_string().contains("KEY=VALUE"));
+}
+
+#[test]
+fn typos_are_answered_with_the_nearest_key() {
+    assert!(refused("rouns = 3").contains("unknown key `rouns` in test.toml; did you mean `rounds`?"));
+    assert!(
+        refused("[training]\nepoch = 3").contains("`training.epoch` in test.toml; did you mean `epochs`?")
+    );
+    assert!(refused("method = 'fedrop'").contains("did you mean `fedrep`?"));
+    assert!(refused("data.dataset = 'minst'").contains("did you mean `mnist`?"));
+    assert!(refused("[trainings]\nepochs = 3").contains("did you mean `training`?"));
+}
+
+#[test]
+fn values_of_the_wrong_type_name_their_key() {
+    assert!(refused("rounds = 'many'").contains("`rounds`"));
+    assert!(refused("training.rate = 'fast'").contains("`training.rate`"));
+    assert!(refused("rounds = -1").contains("`rounds`"));
+    assert!(refused("partition.kind = 'idd'").contains("`partition.kind`"));
+    assert!(refused("model.body = [{ liner = 3 }]").contains("`model.body"));
+    assert!(refused("training = 3").contains("`training`"));
+    assert!(refused("rounds = 3 3").contains("line 1"));
+}
+
+#[test]
+fn values_out_of_range_say_what_would_do() {
+    for (text, key) in [
+        ("rounds = 0", "rounds"),
+        ("threads = 100000", "threads"),
+        ("training.epochs = 0", "training.epochs"),
+        ("training.batch = 0", "training.batch"),
+        ("training.rate = 0.0", "training.rate"),
+        ("training.rate = -1.0", "training.rate"),
+        ("training.rate = nan", "training.rate"),
+        ("training.rate = inf", "training.rate"),
+        ("training.momentum = 1.0", "training.momentum"),
+        ("tuning.rate = nan", "tuning.rate"),
+        ("federation.quorum = 0.0", "federation.quorum"),
+        ("federation.quorum = 1.5", "federation.quorum"),
+        ("federation.participants = 11", "federation.participants"),
+        ("validation.fraction = 1.0", "validation.fraction"),
+        ("model.noise = -1.0", "model.noise"),
+        ("partition.clients = 0", "partition.clients"),
+        ("partition.concentration = 0.0", "partition.concentration"),
+        ("partition.test_fraction = 1.0", "partition.test_fraction"),
+        ("partition.labels_per_client = 0", "partition.labels_per_client"),
+        ("partition.shards_per_client = 0", "partition.shards_per_client"),
+        ("model.body = [{ linear = 100 }]", "model.body"),
+    ] {
+        let message = refused(text);
+        assert!(message.contains(&format!("`{key}`")), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_written_config_reads_back_the_same() {
+    for dataset in DatasetName::ALL {
+        for size in [Size::Small, Size::Large] {
+            let config = Config::defaults("fedrep", dataset, size);
+            let text = commented(&config).unwrap();
+            assert_eq!(read(&text).unwrap(), config, "{dataset} {size}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn every_key_is_explained() {
+    let text = commented(&Config::defaults("fedavg", DatasetName::Digits, Size::Small)).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        if line.contains(" = ") && !line.starts_with('#') || line.starts_with('[') {
+            assert!(index > 0 && lines[index - 1].starts_with('#'), "no comment above: {line}");
+        }
+        assert!(line.starts_with('#') == line.starts_with("# "), "an odd comment: {line}");
+    }
+}
+
+/// The schema that editors use is kept in the project; this test keeps it true.
+#[test]
+fn the_schema_in_docs_is_the_schema() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.schema.json");
+    let text = format!("{}\n", serde_json::to_string_pretty(&schema()).unwrap());
+    if std::env::var_os("FEDSI_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "docs/config.schema.json is out of date: run the tests with FEDSI_UPDATE_SNAPSHOTS=1"
+    );
+}

@@ -1,0 +1,100 @@
+//! Small federations for tests.
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use fedsi_data::{
+    DatasetName, Federation, PartitionKind, Samples, Size, Split, TargetScaling, Targets, Task,
+};
+use fedsi_fl::{Config, Simulation};
+use fedsi_random::{Purpose, Streams};
+use rand::RngExt as _;
+
+/// Clouds of points: class `c` lies around a corner of its own. Client `broken`, if any, has inputs so large
+/// that training on them overflows.
+pub struct Clouds {
+    pub clients: usize,
+    pub samples: usize,
+    pub broken: Option<usize>,
+}
+
+pub const CLASSES: usize = 3;
+const FEATURES: usize = 6;
+
+impl Federation for Clouds {
+    fn clients(&self) -> usize {
+        self.clients
+    }
+    fn client_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+    fn input_shape(&self) -> &[usize] {
+        &[FEATURES]
+    }
+    fn task(&self) -> Task {
+        Task::Classification { classes: CLASSES }
+    }
+    fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+    fn count(&self, client: usize, _: Split) -> usize {
+        self.samples + client
+    }
+    fn samples(&self, client: usize, split: Split) -> Samples {
+        let mut rng = Streams::new(split as u64).stream(Purpose::Digits, client as u64, 0);
+        let count = self.count(client, split);
+        let labels: Vec<u32> = (0..count).map(|row| ((row + client) % CLASSES) as u32).collect();
+        let scale = if self.broken == Some(client) { 1e30 } else { 1.0 };
+        let mut inputs = Vec::with_capacity(count * FEATURES);
+        for &label in &labels {
+            for feature in 0..FEATURES {
+                let corner = if feature % CLASSES == label as usize { 1.0 } else { -1.0 };
+                inputs.push(scale * (corner + 1.6 * (rng.random::<f32>() - 0.5)));
+            }
+        }
+        Samples { count, inputs, targets: Targets::Classes(labels) }
+    }
+    fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
+        vec![self.count(client, split) / CLASSES; CLASSES]
+    }
+    fn target_scaling(&self) -> Option<&TargetScaling> {
+        None
+    }
+}
+
+/// A small network on small data.
+pub fn config(method: &str, participants: usize) -> Config {
+    let mut config = Config::defaults(method, DatasetName::Files, Size::Small);
+    config.partition.kind = PartitionKind::Natural;
+    config.federation.participants = participants;
+    config.model.body = vec![fedsi_nn::LayerSpec::Linear(8), fedsi_nn::LayerSpec::Tanh];
+    config.training.epochs = 3;
+    config.training.batch = 4;
+    config.training.rate = 0.01;
+    config.tuning.epochs = 2;
+    config
+}
+
+pub fn clouds(clients: usize) -> Arc<Clouds> {
+    Arc::new(Clouds { clients, samples: 10, broken: None })
+}
+
+pub fn simulation(config: Config, federation: Arc<dyn Federation>) -> Simulation {
+    Simulation::new(&config.check().unwrap(), federation).unwrap()
+}
+
+/// All clients' personal models after some rounds.
+pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: usize) -> Vec<Vec<f32>> {
+    let mut simulation = simulation(config, federation);
+    for _ in 0..rounds {
+        simulation.round().unwrap();
+    }
+    let mut models = Vec::new();
+    simulation
+        .evaluate(|client| {
+            models.push(client.parameters);
+            Ok(())
+        })
+        .unwrap();
+    models
+}

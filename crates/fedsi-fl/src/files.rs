@@ -15,13 +15,22 @@ use crate::predict::Predictions;
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let write = || {
-        let mut file = tempfile::Builder::new().prefix(".fedsi-").tempfile_in(folder)?;
+        let mut file = temporary().tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
         File::open(folder)?.sync_all()
     };
     write().map_err(RunError::write(path))
+}
+
+/// A temporary file that, once renamed, is as readable as any other file: the user's umask decides.
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".fedsi-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
 }
 
 /// A tensor on its way to a file.

@@ -34,7 +34,8 @@ pub struct RunFolder {
     path: PathBuf,
     /// The run that this one replaces, moved aside until the new one is under way.
     replaced: Option<PathBuf>,
-    created: bool,
+    /// The folders made for this run, innermost first.
+    created: Vec<PathBuf>,
 }
 
 impl RunFolder {
@@ -50,14 +51,13 @@ impl RunFolder {
     }
 
     /// Takes a folder for a run: a new one, an empty one, or with `force` one that holds a run, which is moved
-    /// aside until [`Self::keep`] and comes back on [`Self::abandon`].
+    /// aside until the new run is under way, and comes back if that never starts.
     ///
     /// # Errors
     /// A folder that holds something already, or cannot be made.
     pub fn claim(path: &Path, force: bool) -> Result<Self, RunError> {
         let mut replaced = None;
-        let existed = path.exists();
-        if existed && !is_empty(path) {
+        if path.exists() && !is_empty(path) {
             if !path.join("config.toml").is_file() {
                 let found = if path.is_dir() { "holds files that are no run" } else { "is no folder" };
                 let remedy = "choose another folder with --out";
@@ -79,7 +79,8 @@ impl RunFolder {
             fs::rename(path, &aside).map_err(RunError::write(path))?;
             replaced = Some(aside);
         }
-        let folder = Self { path: path.to_owned(), replaced, created: !existed };
+        let created = path.ancestors().take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
+        let folder = Self { path: path.to_owned(), replaced, created };
         match fs::create_dir_all(path) {
             Ok(()) => Ok(folder),
             Err(source) => {
@@ -108,8 +109,8 @@ impl RunFolder {
         // Best effort: the error that led here is the one to report.
         let config = self.path.join("config.toml");
         let _ = fs::remove_file(config);
-        if self.created || self.replaced.is_some() {
-            let _ = fs::remove_dir(&self.path);
+        for folder in &self.created {
+            let _ = fs::remove_dir(folder);
         }
         if let Some(old) = self.replaced {
             let _ = fs::rename(old, &self.path);

@@ -6,16 +6,18 @@ use plotters::prelude::*;
 use crate::ReportError;
 
 const SIZE: (u32, u32) = (520, 360);
+const FONT: (&str, u32) = ("sans-serif", 15);
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
+const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const GREY: RGBColor = RGBColor(120, 120, 120);
 
 fn drawing<E: std::fmt::Display>(error: E) -> ReportError {
     ReportError::Drawing(error.to_string())
 }
 
-/// Accuracy against confidence, a bar a bin over the diagonal of perfect calibration; the histogram below the
-/// axis shows how many samples stand behind a bar.
+/// Accuracy against confidence, a bar a bin over the diagonal of perfect calibration; the frames
+/// show how many samples stand behind a bar.
 pub(crate) fn reliability(bins: &[ReliabilityBin]) -> Result<String, ReportError> {
     let total: usize = bins.iter().map(|bin| bin.count).sum();
     let mut svg = String::new();
@@ -28,13 +30,14 @@ pub(crate) fn reliability(bins: &[ReliabilityBin]) -> Result<String, ReportError
             .build_cartesian_2d(0.0..1.0, 0.0..1.0)
             .map_err(drawing)?;
         let mesh = &mut chart.configure_mesh();
-        mesh.x_desc("confidence").y_desc("accuracy").light_line_style(TRANSPARENT).draw().map_err(drawing)?;
+        mesh.x_desc("confidence").y_desc("accuracy").label_style(FONT).axis_desc_style(FONT);
+        mesh.light_line_style(TRANSPARENT).draw().map_err(drawing)?;
         for bin in bins.iter().filter(|bin| bin.count > 0) {
             let share = bin.count as f64 / total as f64;
             let bar =
                 |top, colour: RGBAColor| Rectangle::new([(bin.lo, 0.0), (bin.hi, top)], colour.filled());
-            chart.draw_series([bar(bin.accuracy, BLUE.mix(0.65))]).map_err(drawing)?;
-            let frame = Rectangle::new([(bin.lo, 0.0), (bin.hi, share)], ORANGE.stroke_width(2));
+            chart.draw_series([bar(bin.accuracy, BLUE.mix(0.45))]).map_err(drawing)?;
+            let frame = Rectangle::new([(bin.lo, 0.0), (bin.hi, share)], VERMILION.stroke_width(3));
             chart.draw_series([frame]).map_err(drawing)?;
             chart
                 .draw_series([Circle::new((bin.confidence, bin.accuracy), 3, BLACK.filled())])
@@ -63,7 +66,9 @@ pub(crate) fn curves(axis: &str, lines: &[(&str, Vec<(f64, f64)>)]) -> Result<Op
             .build_cartesian_2d(0.0..last.max(1.0), 0.0..(1.05 * top).max(1e-6))
             .map_err(drawing)?;
         let mesh = &mut chart.configure_mesh();
-        mesh.x_desc("round").y_desc(axis).light_line_style(TRANSPARENT).draw().map_err(drawing)?;
+        mesh.x_desc("round").y_desc(axis).label_style(FONT).axis_desc_style(FONT);
+        mesh.x_label_formatter(&|round| format!("{round:.0}"));
+        mesh.light_line_style(TRANSPARENT).draw().map_err(drawing)?;
         for ((name, points), colour) in lines.iter().zip([BLUE, ORANGE]) {
             let series = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
             let drawn = chart.draw_series(series).map_err(drawing)?;

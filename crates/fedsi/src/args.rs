@@ -14,13 +14,13 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Print results as JSON.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 100)]
     pub(crate) json: bool,
     /// Print nothing but errors, and with --json the result.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
     /// Say more about what happens (-v, -vv).
-    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, display_order = 102)]
     pub(crate) verbose: u8,
 }
 
@@ -69,25 +69,25 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Rounds of training.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) rounds: Option<i64>,
     /// Number of clients.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) clients: Option<i64>,
     /// Clients drawn for a round.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) participants: Option<i64>,
     /// Local epochs a round.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) epochs: Option<i64>,
     /// Learning rate of local training.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) lr: Option<f64>,
     /// The seed of every random draw.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<i64>,
     /// Threads; 0 for one a core. Changes no result.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) threads: Option<i64>,
     /// Any other key, as in --set partition.kind=dirichlet. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -153,7 +153,7 @@ pub(crate) struct CalibrateArguments {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Bins of the reliability diagram.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     pub(crate) bins: usize,
 }
 

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(&run, &screen, arguments.json),
         Command::Methods => commands::methods::methods(arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
-        Command::Config(config) => commands::config::config(&config),
+        Command::Config(config) => commands::config::config(&config, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
     };
     match result {

@@ -35,8 +35,20 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Says what went wrong, and how the process ends: 2 where the input is at fault, 1 otherwise.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    let _ = writeln!(io::stderr(), "error: {}", one_line(error));
     ExitCode::from(if is_bad_input(error) { 2 } else { 1 })
+}
+
+/// An error and its causes on one line, each said once: many errors quote their cause themselves.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text.replace('\n', " ")
 }
 
 fn is_bad_input(error: &anyhow::Error) -> bool {

@@ -69,12 +69,12 @@ pub enum ConfigError {
     Network(#[from] fedsi_nn::NetworkError),
 }
 
-/// `; did you mean ...?`, where one of the known names is near.
+/// ` (did you mean ...?)`, where one of the known names is near.
 pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     known
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
         .filter(|&(likeness, _)| likeness > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
+        .map(|(_, candidate)| format!(" (did you mean `{candidate}`?)"))
         .unwrap_or_default()
 }

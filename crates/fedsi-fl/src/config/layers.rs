@@ -84,10 +84,24 @@ pub fn resolve(overrides: &[Overrides]) -> Result<Config, ConfigError> {
     }
     let mut table = defaults;
     merge(&mut table, wanted);
-    serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| ConfigError::Type {
-        key: error.path().to_string(),
-        reason: error.inner().to_string().trim().replace('\n', " "),
+    serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
+        let key = error.path().to_string();
+        let reason = plain_words(error.inner().message());
+        ConfigError::Type { key, reason }
     })
+}
+
+/// The parser's words without Rust's names for numbers.
+fn plain_words(message: &str) -> String {
+    let message = message.trim().replace('\n', " ");
+    let found =
+        ["invalid value: integer `", "invalid type: integer `"].iter().find_map(|p| message.strip_prefix(p));
+    match found.and_then(|rest| rest.split_once("`, expected ")) {
+        Some((value, "usize" | "u64")) => format!("found {value}, expected a whole number, 0 or more"),
+        _ => message
+            .replace("expected usize", "expected a whole number")
+            .replace("expected f64", "expected a number"),
+    }
 }
 
 /// The complete defaults for the method, dataset, size and number of clients that are wanted.

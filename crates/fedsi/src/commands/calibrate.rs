@@ -65,6 +65,12 @@ fn read(path: &Path) -> Result<(Vec<f64>, Vec<u32>, usize), BadInput> {
         let found = predicted.probabilities[row].len();
         return Err(bad(format!("row {row} of `probabilities` has {found} numbers, row 0 has {classes}")));
     }
+    let (rows, labels) = (predicted.probabilities.len(), predicted.labels.len());
+    if rows != labels {
+        return Err(bad(format!(
+            "{rows} rows of `probabilities` and {labels} `labels`; expected one label a row"
+        )));
+    }
     let label = |(row, &label): (usize, &i64)| {
         u32::try_from(label).map_err(|_| bad(format!("label {label} of row {row} is not in 0..{classes}")))
     };

@@ -31,18 +31,18 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         });
         return print_json(&entries.collect::<Vec<_>>());
     }
-    let mut table = Table::new(2, ["dataset", "input", "classes", "train", "test", ""]);
+    let mut table = Table::new(3, ["dataset", "what it is", "input", "classes", "train", "test"]);
     for entry in &catalogue::ENTRIES {
         let number = |count: usize| if count == 0 { "any".to_owned() } else { count.to_string() };
         let input = if entry.input_shape.is_empty() { "any".to_owned() } else { shape(entry.input_shape) };
         let (train, test) = entry.samples;
         table.row([
             entry.name.to_string(),
+            entry.description.to_owned(),
             input,
             number(entry.classes),
             number(train),
             number(test),
-            entry.description.to_owned(),
         ]);
     }
     let hint = "`fedsi data fetch NAME` downloads one; `fedsi data list --partition labels --dataset NAME` shows who gets what.";

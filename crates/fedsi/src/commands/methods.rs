@@ -12,8 +12,8 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(&METHODS.iter().map(|method| entry(method)).collect::<Vec<_>>());
     }
-    let mut table = Table::new(5, ["method", "shares", "keeps", "a round trains", "at the end", "source"]);
-    let mut ideas = Table::new(2, ["method", "idea; the model that is evaluated"]);
+    let mut table = Table::new(6, ["method", "shares", "keeps", "a round trains", "at the end", "source"]);
+    let mut ideas = Table::new(3, ["method", "idea", "evaluated"]);
     for method in METHODS {
         let procedure = declare(method);
         table.row([
@@ -24,7 +24,7 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
             phases(&procedure.personalise),
             method.source.to_owned(),
         ]);
-        ideas.row([method.name.to_owned(), format!("{}; {}", method.idea, method.evaluated)]);
+        ideas.row([method.name, method.idea, method.evaluated].map(str::to_owned));
     }
     print(&format!("{table}\n{ideas}"))
 }

@@ -42,7 +42,6 @@ pub fn columns<T: Scalar>(
     network: &Network,
     parameters: &[T],
     selected: &[usize],
-    batch: usize,
 ) -> Vec<T> {
     let layout = network.layout();
     let touched = network.layers_where(|layer| {
@@ -53,7 +52,7 @@ pub fn columns<T: Scalar>(
         selected,
         outputs: network.outputs(),
         output: 0,
-        values: vec![T::zero(); batch * network.outputs() * selected.len()],
+        values: vec![T::zero(); tape.batch() * network.outputs() * selected.len()],
     };
     visit(tape, network, parameters, &touched, &mut sink, |sink, output| sink.output = output);
     sink.values

@@ -7,6 +7,9 @@ use crate::{LayerSet, LayerSpec, Layout, NetworkError, PoolSpec};
 /// max pooling stores, and refuses absurd configs before anything is allocated.
 const LARGEST: usize = 1 << 30;
 
+/// Largest side of a convolution's kernel.
+const LARGEST_KERNEL: usize = 1024;
+
 /// A sequence of layers whose shapes fit, with the layout of its parameters. The last layer is linear: the head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
@@ -187,6 +190,9 @@ fn build(index: usize, spec: &LayerSpec, shape: &[usize]) -> Result<(Layer, Vec<
             if conv.out == 0 || conv.kernel == 0 || conv.stride == 0 {
                 return Err(setting("out, kernel and stride must be at least 1"));
             }
+            if conv.kernel > LARGEST_KERNEL {
+                return Err(setting("kernel must be at most 1024"));
+            }
             if conv.padding >= conv.kernel {
                 return Err(setting("padding must be smaller than the kernel"));
             }
@@ -194,6 +200,9 @@ fn build(index: usize, spec: &LayerSpec, shape: &[usize]) -> Result<(Layer, Vec<
             if conv.kernel > tall || conv.kernel > wide {
                 return Err(misfit(format!("its kernel of {} is larger than the image", conv.kernel)));
             }
+            // A convolution lays out what every tap sees of one padded image.
+            let taps = (channels * conv.kernel).saturating_mul(conv.kernel).saturating_add(conv.out);
+            checked_size(index, &[taps, tall, wide])?;
             let out_height = (tall - conv.kernel) / conv.stride + 1;
             let out_width = (wide - conv.kernel) / conv.stride + 1;
             let layer = Conv2d {

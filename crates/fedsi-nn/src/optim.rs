@@ -3,15 +3,12 @@
 use std::ops::Range;
 
 use num_traits::Float;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::Scalar;
 use crate::scalar::vectorised;
 
 /// Which optimiser, with which settings.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptimizerSpec {
     /// Adam (Kingma and Ba 2015), without weight decay.
     Adam {

@@ -113,30 +113,34 @@ impl PoolSpec {
 
 /// `2`, or `{ window = 3, stride = 2 }`.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the window's side, or { window = N, stride = N }")]
 enum PoolText {
     /// Windows side by side.
     Square(usize),
     /// Window and stride.
-    Strided {
-        /// Side of the window.
-        window: usize,
-        /// Step between windows.
-        stride: usize,
-    },
+    Strided(PoolTable),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PoolTable {
+    /// Side of the window.
+    window: usize,
+    /// Step between windows.
+    stride: usize,
 }
 
 impl From<PoolText> for PoolSpec {
     fn from(text: PoolText) -> Self {
         match text {
             PoolText::Square(window) => Self::square(window),
-            PoolText::Strided { window, stride } => Self { window, stride },
+            PoolText::Strided(PoolTable { window, stride }) => Self { window, stride },
         }
     }
 }
 
 impl From<PoolSpec> for PoolText {
     fn from(PoolSpec { window, stride }: PoolSpec) -> Self {
-        if window == stride { Self::Square(window) } else { Self::Strided { window, stride } }
+        if window == stride { Self::Square(window) } else { Self::Strided(PoolTable { window, stride }) }
     }
 }

@@ -94,6 +94,12 @@ impl<T: Scalar> Tape<T> {
         self.capacity
     }
 
+    /// Samples of the batch at hand.
+    #[must_use]
+    pub const fn batch(&self) -> usize {
+        self.batch
+    }
+
     /// Where to write the inputs of the next batch of `batch` samples.
     ///
     /// # Panics

@@ -28,6 +28,12 @@ impl<T: Scalar> Trainer<T> {
         Self { layers, loss, optimizer, tape, gradient: ParameterGradient::new(network) }
     }
 
+    /// The largest batch there is room for.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.tape.capacity()
+    }
+
     /// Forgets the optimiser's state, as at the start of a round.
     pub fn reset(&mut self) {
         self.optimizer.reset();

@@ -59,7 +59,7 @@ fn jacobians_of_all_parameters() {
         tape.inputs_mut(&network, BATCH).copy_from_slice(&inputs);
         tape.forward(&network, &parameters);
         let all: Vec<usize> = (0..parameters.len()).collect();
-        let found = jacobian::columns(&mut tape, &network, &parameters, &all, BATCH);
+        let found = jacobian::columns(&mut tape, &network, &parameters, &all);
         let error = relative_error(&found, &numeric_jacobian(&network, &parameters, &inputs));
         assert!(error < 1e-8, "{name}: the Jacobian is off by {error:e}");
     }
@@ -72,9 +72,9 @@ fn jacobians_of_selected_parameters_are_columns_of_the_whole() {
         tape.inputs_mut(&network, BATCH).copy_from_slice(&inputs);
         tape.forward(&network, &parameters);
         let all: Vec<usize> = (0..parameters.len()).collect();
-        let whole = jacobian::columns(&mut tape, &network, &parameters, &all, BATCH);
+        let whole = jacobian::columns(&mut tape, &network, &parameters, &all);
         let some: Vec<usize> = (0..parameters.len()).filter(|index| index % 3 == 1).collect();
-        let part = jacobian::columns(&mut tape, &network, &parameters, &some, BATCH);
+        let part = jacobian::columns(&mut tape, &network, &parameters, &some);
         for (row, line) in part.chunks_exact(some.len()).enumerate() {
             for (value, &index) in line.iter().zip(&some) {
                 assert_eq!(*value, whole[row * all.len() + index], "{name}: row {row}, parameter {index}");

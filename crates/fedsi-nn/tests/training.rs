@@ -113,6 +113,11 @@ fn a_list_of_layers_that_does_not_fit_is_refused_with_a_reason() {
     assert!(refused(&[8], &[]).contains("at least one layer"));
     let huge = Network::new(&[1 << 20], &[Linear(1 << 40), Linear(2)]);
     assert!(matches!(huge, Err(NetworkError::TooLarge { layer: 0 })));
+    let wide = Network::new(&[1, 28, 28], &[conv(1, 1000, 1, 999), Flatten, Linear(2)]);
+    assert!(matches!(wide, Err(NetworkError::TooLarge { layer: 0 })), "its scratch space is 8 TB");
+    assert!(
+        refused(&[1, 4, 4], &[conv(1, usize::MAX, 1, usize::MAX - 1), Flatten, Linear(2)]).contains("1024")
+    );
     let huge = Network::new(&[usize::MAX, 2, 2], &[Flatten, Linear(2)]);
     assert!(matches!(huge, Err(NetworkError::TooLarge { .. })));
 }

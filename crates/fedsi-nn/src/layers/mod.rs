@@ -27,7 +27,7 @@ pub(crate) enum Layer {
 }
 
 impl Layer {
-    /// Values of scratch space a convolution needs for one sample (none for other layers).
+    /// Values of scratch space a convolution needs, for any batch (none for other layers).
     pub(crate) const fn scratch(&self) -> usize {
         match self {
             Self::Conv(conv) => conv.scratch(),

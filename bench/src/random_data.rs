@@ -1,6 +1,6 @@
 //! Noise with labels: training takes the same time on it as on pictures.
 
-use fedsi_data::{Federation, Samples, Split, TargetScaling, Targets, Task};
+use fedsi_data::{Federation, Samples, Scaling, Split, Targets, Task};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
@@ -59,7 +59,7 @@ impl Federation for RandomFederation {
         vec![self.samples / OWN_CLASSES as usize; CLASSES as usize]
     }
 
-    fn target_scaling(&self) -> Option<&TargetScaling> {
+    fn target_scaling(&self) -> Option<&Scaling> {
         None
     }
 }

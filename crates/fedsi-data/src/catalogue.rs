@@ -184,7 +184,10 @@ const CIFAR_10: Entry = Entry {
         sha256: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
         unpacked: None,
     }],
-    mirrors: &["https://www.cs.toronto.edu/~kriz/"],
+    mirrors: &[
+        "https://www.cs.toronto.edu/~kriz/",
+        "https://storage.googleapis.com/s4tf-hosted-binaries/datasets/CIFAR10/",
+    ],
 };
 
 const FILES: Entry = Entry {

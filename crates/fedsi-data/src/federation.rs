@@ -77,7 +77,7 @@ pub enum Split {
 }
 
 /// How columns were brought to mean 0 and standard deviation 1: `stored = (value - mean) / std`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Scaling {
     /// The mean of each column over all training rows.
     pub mean: Vec<f64>,
@@ -98,9 +98,6 @@ impl Scaling {
         stored * self.std[column] * self.std[column]
     }
 }
-
-/// The [`Scaling`] of regression targets, one column per output.
-pub type TargetScaling = Scaling;
 
 /// Clients and their samples.
 ///
@@ -131,8 +128,8 @@ pub trait Federation: Send + Sync {
     /// How many samples of each class a client has; empty for regression. Costs no inputs.
     fn label_counts(&self, client: usize, split: Split) -> Vec<usize>;
 
-    /// How regression targets were standardised; `None` where they are as in the data.
-    fn target_scaling(&self) -> Option<&TargetScaling>;
+    /// How regression targets were standardised, one column per output; `None` where they are as in the data.
+    fn target_scaling(&self) -> Option<&Scaling>;
 
     /// How inputs were standardised, one column per feature; `None` where they were not.
     fn input_scaling(&self) -> Option<&Scaling> {

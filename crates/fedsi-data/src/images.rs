@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::catalogue::{CIFAR_BATCHES, CIFAR_FOLDER, IDX_FILES, entry};
 use crate::error::DataError;
-use crate::federation::{Targets, Task};
-use crate::pool::{Inputs, Pool};
+use crate::federation::Task;
+use crate::pool::{Inputs, Pool, PoolTargets};
 use crate::read::{cifar, idx};
 use crate::spec::DatasetName;
 
@@ -61,7 +61,7 @@ fn pool(dataset: DatasetName, shape: Vec<usize>, images: Vec<u8>, labels: Vec<u3
         rows: labels.len(),
         shape,
         inputs: Inputs::Bytes(images),
-        targets: Targets::Classes(labels),
+        targets: PoolTargets::Classes(labels),
         task: Task::Classification { classes: CLASSES },
         class_names: (!names.is_empty()).then(|| names.iter().map(|&name| name.to_owned()).collect()),
         owners: None,

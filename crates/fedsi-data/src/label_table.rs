@@ -78,10 +78,18 @@ impl fmt::Display for LabelTable {
     }
 }
 
+/// A name from the data as a line of text may show it: characters that would break the line, turn it around or
+/// command the terminal become spaces.
+#[must_use]
+pub fn printable(name: &str) -> String {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    name.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()
+}
+
 /// A name that does not push the columns apart.
 fn shortened(name: &str) -> String {
     const LONGEST: usize = 12;
-    let clean: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = printable(name);
     if clean.chars().count() <= LONGEST {
         return clean;
     }
@@ -91,6 +99,12 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::{DataSpec, DatasetName, PartitionSpec, Size};
+
+    #[test]
+    fn names_command_no_terminal() {
+        assert_eq!(super::printable("a\n\u{1b}[2Jb\u{202e}c\u{9b}d"), "a  [2Jb c d");
+        assert_eq!(super::printable("Zoë 李 🙂"), "Zoë 李 🙂");
+    }
 
     #[test]
     fn the_table_reads_well() {

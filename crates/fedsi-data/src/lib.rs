@@ -33,9 +33,9 @@ mod spec;
 pub use check::{CheckReport, SplitReport, check};
 pub use digits::draw_digit;
 pub use error::DataError;
-pub use federation::{Federation, Samples, Scaling, Split, TargetScaling, Targets, Task};
+pub use federation::{Federation, Samples, Scaling, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
-pub use label_table::{LabelRow, LabelTable, label_table};
+pub use label_table::{LabelRow, LabelTable, label_table, printable};
 pub use read::{InputRows, read_inputs};
 pub use spec::{
     DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind, UnknownDataset,

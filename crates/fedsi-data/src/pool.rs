@@ -8,11 +8,20 @@ use crate::spec::PartitionSpec;
 
 /// The inputs of a pool, row-major.
 #[derive(Debug)]
-pub(crate) enum Inputs {
+pub(crate) enum Inputs<Float> {
     /// Images: kept as bytes, a quarter of the memory, and scaled to [-1, 1] when materialised.
     Bytes(Vec<u8>),
     /// Everything else.
-    Floats(Vec<f32>),
+    Floats(Vec<Float>),
+}
+
+/// The targets of a pool.
+#[derive(Debug)]
+pub(crate) enum PoolTargets {
+    /// The class of each row.
+    Classes(Vec<u32>),
+    /// Rows x outputs.
+    Values(Vec<f64>),
 }
 
 /// Whose rows they are.
@@ -24,13 +33,14 @@ pub(crate) struct Owners {
     pub(crate) of_row: Vec<u32>,
 }
 
-/// The samples of a dataset, checked: `rows` of each, classes in range, numbers finite.
+/// The samples of a dataset, checked: `rows` of each, classes in range, numbers finite. Those of tables are as precise
+/// as the file has them, because what standardisation takes away may be most of their digits.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) rows: usize,
     pub(crate) shape: Vec<usize>,
-    pub(crate) inputs: Inputs,
-    pub(crate) targets: Targets,
+    pub(crate) inputs: Inputs<f64>,
+    pub(crate) targets: PoolTargets,
     pub(crate) task: Task,
     pub(crate) class_names: Option<Vec<String>>,
     pub(crate) owners: Option<Owners>,
@@ -41,7 +51,7 @@ pub(crate) struct Pool {
 impl Pool {
     fn table(&self) -> Table<'_> {
         let (labels, classes) = match (&self.targets, self.task) {
-            (Targets::Classes(labels), Task::Classification { classes }) => {
+            (PoolTargets::Classes(labels), Task::Classification { classes }) => {
                 (Some(labels.as_slice()), classes)
             }
             _ => (None, 1),
@@ -50,9 +60,14 @@ impl Pool {
     }
 }
 
-/// A pool divided among clients. Holds the pool and the row numbers of each client.
+/// A pool divided among clients, as networks want it. Holds all samples and the row numbers of each client.
 pub(crate) struct Pooled {
-    pool: Pool,
+    rows: usize,
+    shape: Vec<usize>,
+    inputs: Inputs<f32>,
+    targets: Targets,
+    task: Task,
+    class_names: Option<Vec<String>>,
     clients: Vec<ClientRows>,
     input_scaling: Option<Scaling>,
     target_scaling: Option<Scaling>,
@@ -62,24 +77,34 @@ impl Pooled {
     /// Divides the pool; with `standardize`, brings features (unless bytes) and regression targets to mean 0
     /// and standard deviation 1 over the training rows of all clients.
     pub(crate) fn new(
-        mut pool: Pool,
+        pool: Pool,
         partition: &PartitionSpec,
         standardize: bool,
         seed: u64,
     ) -> Result<Self, DataError> {
         let clients = partition::partition(&pool.table(), partition, seed)?;
-        let (mut input_scaling, mut target_scaling) = (None, None);
-        if standardize {
-            let train: Vec<u32> = clients.iter().flat_map(|client| client.train.iter().copied()).collect();
-            if let Inputs::Floats(values) = &mut pool.inputs {
-                let width = pool.shape.iter().product();
-                input_scaling = Some(scale::standardize(values, width, &train));
+        let train: Vec<u32> = clients.iter().flat_map(|client| client.train.iter().copied()).collect();
+        let scaled = |values: &[f64]| {
+            let width = values.len().checked_div(pool.rows).unwrap_or(0);
+            let scaling = standardize.then(|| scale::statistics(values, width, &train));
+            (scale::to_singles(scaling.as_ref(), values), scaling)
+        };
+        let (inputs, input_scaling) = match pool.inputs {
+            Inputs::Bytes(bytes) => (Inputs::Bytes(bytes), None),
+            Inputs::Floats(values) => {
+                let (values, scaling) = scaled(&values);
+                (Inputs::Floats(values), scaling)
             }
-            if let (Targets::Values(values), Task::Regression { outputs }) = (&mut pool.targets, pool.task) {
-                target_scaling = Some(scale::standardize(values, outputs, &train));
+        };
+        let (targets, target_scaling) = match pool.targets {
+            PoolTargets::Classes(labels) => (Targets::Classes(labels), None),
+            PoolTargets::Values(values) => {
+                let (values, scaling) = scaled(&values);
+                (Targets::Values(values), scaling)
             }
-        }
-        Ok(Self { pool, clients, input_scaling, target_scaling })
+        };
+        let Pool { rows, shape, task, class_names, .. } = pool;
+        Ok(Self { rows, shape, inputs, targets, task, class_names, clients, input_scaling, target_scaling })
     }
 
     fn rows(&self, client: usize, split: Split) -> &[u32] {
@@ -100,15 +125,15 @@ impl Federation for Pooled {
     }
 
     fn input_shape(&self) -> &[usize] {
-        &self.pool.shape
+        &self.shape
     }
 
     fn task(&self) -> Task {
-        self.pool.task
+        self.task
     }
 
     fn class_names(&self) -> Option<&[String]> {
-        self.pool.class_names.as_deref()
+        self.class_names.as_deref()
     }
 
     fn count(&self, client: usize, split: Split) -> usize {
@@ -117,21 +142,21 @@ impl Federation for Pooled {
 
     fn samples(&self, client: usize, split: Split) -> Samples {
         let rows = self.rows(client, split);
-        let width: usize = self.pool.shape.iter().product();
+        let width: usize = self.shape.iter().product();
         let mut inputs = Vec::with_capacity(rows.len() * width);
         for &row in rows {
             let range = row as usize * width..(row as usize + 1) * width;
-            match &self.pool.inputs {
+            match &self.inputs {
                 Inputs::Bytes(bytes) => inputs.extend(bytes[range].iter().copied().map(byte_to_unit)),
                 Inputs::Floats(values) => inputs.extend_from_slice(&values[range]),
             }
         }
-        let targets = match &self.pool.targets {
+        let targets = match &self.targets {
             Targets::Classes(labels) => {
                 Targets::Classes(rows.iter().map(|&row| labels[row as usize]).collect())
             }
             Targets::Values(values) => {
-                let outputs = values.len().checked_div(self.pool.rows).unwrap_or(0);
+                let outputs = values.len().checked_div(self.rows).unwrap_or(0);
                 let value = |row: &u32| &values[*row as usize * outputs..(*row as usize + 1) * outputs];
                 Targets::Values(rows.iter().flat_map(value).copied().collect())
             }
@@ -140,9 +165,7 @@ impl Federation for Pooled {
     }
 
     fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
-        let (Targets::Classes(labels), Task::Classification { classes }) =
-            (&self.pool.targets, self.pool.task)
-        else {
+        let (Targets::Classes(labels), Task::Classification { classes }) = (&self.targets, self.task) else {
             return Vec::new();
         };
         let mut counts = vec![0; classes];

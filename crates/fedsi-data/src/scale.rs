@@ -7,50 +7,99 @@ pub(crate) fn byte_to_unit(byte: u8) -> f32 {
     f32::from(byte) / 127.5 - 1.0
 }
 
-/// Brings each column to mean 0 and standard deviation 1 over the given rows; all rows are changed.
-pub(crate) fn standardize(values: &mut [f32], width: usize, rows: &[u32]) -> Scaling {
-    let count = rows.len().max(1) as f64;
-    let row = |values: &[f32], at: u32| -> Vec<f64> {
-        values[at as usize * width..(at as usize + 1) * width].iter().map(|&value| f64::from(value)).collect()
-    };
-    let mut mean = vec![0.0; width];
-    for &at in rows {
-        for (sum, value) in mean.iter_mut().zip(row(values, at)) {
-            *sum += value / count;
-        }
-    }
-    // A second pass instead of sums of squares: a column such as a year keeps its digits.
-    let mut variance = vec![0.0; width];
-    for &at in rows {
-        for ((sum, value), mean) in variance.iter_mut().zip(row(values, at)).zip(&mean) {
-            *sum += (value - mean) * (value - mean) / count;
-        }
-    }
-    // A constant column becomes 0, and stays 0 in sight of rounding.
-    let constant = |variance: f64, mean: f64| variance.sqrt() <= 1e-7 * mean.abs().max(f64::MIN_POSITIVE);
-    let std: Vec<f64> = variance
-        .iter()
-        .zip(&mean)
-        .map(|(&variance, &mean)| if constant(variance, mean) { 1.0 } else { variance.sqrt() })
-        .collect();
-    let scaling = Scaling { mean, std };
-    apply(&scaling, values);
-    scaling
+/// Which numbers a file may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Range {
+    /// Those that are finite as `f32`.
+    Single,
+    /// Those that are finite as `f64`, because they are standardised before they become `f32`.
+    Double,
 }
 
-/// Standardises rows with given statistics.
-pub(crate) fn apply(scaling: &Scaling, values: &mut [f32]) {
-    for row in values.chunks_exact_mut(scaling.mean.len().max(1)) {
-        for (value, (mean, std)) in row.iter_mut().zip(scaling.mean.iter().zip(&scaling.std)) {
-            let scaled = (f64::from(*value) - mean) / std;
-            *value = scaled.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;
+impl Range {
+    pub(crate) const fn of_files(standardized: bool) -> Self {
+        if standardized { Self::Double } else { Self::Single }
+    }
+
+    pub(crate) const fn holds(self, value: f64) -> bool {
+        match self {
+            Self::Single => (value as f32).is_finite(),
+            Self::Double => value.is_finite(),
         }
     }
+
+    /// What a message says was expected.
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            Self::Single => "a finite number within the range of 32-bit floats",
+            Self::Double => "a finite number",
+        }
+    }
+}
+
+/// Mean and standard deviation of each column over the given rows.
+///
+/// Everything is counted from the first of these rows, so that a column such as a time in seconds since 1970 keeps its
+/// digits, and one that is constant has exactly this constant as its mean.
+pub(crate) fn statistics(values: &[f64], width: usize, rows: &[u32]) -> Scaling {
+    let Some(&first) = rows.first() else { return Scaling { mean: vec![0.0; width], std: vec![1.0; width] } };
+    let count = rows.len() as f64;
+    let row = |at: u32| &values[at as usize * width..(at as usize + 1) * width];
+    let mut mean = vec![0.0; width];
+    for &at in rows {
+        for ((sum, value), origin) in mean.iter_mut().zip(row(at)).zip(row(first)) {
+            *sum += difference(*value, *origin) / count;
+        }
+    }
+    for (mean, origin) in mean.iter_mut().zip(row(first)) {
+        *mean += origin;
+    }
+    // In units of the largest deviation, because the square of a huge one would be infinite.
+    let mut largest = vec![0.0_f64; width];
+    for &at in rows {
+        for ((largest, value), mean) in largest.iter_mut().zip(row(at)).zip(&mean) {
+            *largest = largest.max(difference(*value, *mean).abs());
+        }
+    }
+    let mut variance = vec![0.0; width];
+    for &at in rows {
+        for (((sum, value), mean), largest) in variance.iter_mut().zip(row(at)).zip(&mean).zip(&largest) {
+            let deviation = difference(*value, *mean) / largest.max(f64::MIN_POSITIVE);
+            *sum += deviation * deviation / count;
+        }
+    }
+    let std = variance.iter().zip(&mean).zip(&largest).map(|((variance, mean), &largest)| {
+        // What differs in the last bits alone is constant: it becomes 0, or nearly so.
+        let constant = largest <= 4.0 * f64::EPSILON * mean.abs() || largest < f64::MIN_POSITIVE;
+        if constant { largest.max(1.0) } else { variance.sqrt() * largest }
+    });
+    Scaling { std: std.collect(), mean }
+}
+
+/// A difference of finite numbers, finite.
+fn difference(value: f64, origin: f64) -> f64 {
+    (value - origin).clamp(f64::MIN, f64::MAX)
+}
+
+/// Rows as `f32`: standardised with given statistics and kept finite, or as they are.
+pub(crate) fn to_singles(scaling: Option<&Scaling>, values: &[f64]) -> Vec<f32> {
+    let Some(scaling) = scaling else { return values.iter().map(|&value| value as f32).collect() };
+    let columns = scaling.mean.iter().zip(&scaling.std).cycle();
+    let scaled = values.iter().zip(columns).map(|(&value, (&mean, &std))| {
+        let scaled = difference(value, mean) / std;
+        scaled.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
+    });
+    scaled.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn standardized(values: &[f64], width: usize, rows: &[u32]) -> (Vec<f32>, Scaling) {
+        let scaling = statistics(values, width, rows);
+        (to_singles(Some(&scaling), values), scaling)
+    }
 
     #[test]
     fn bytes_span_the_unit_interval() {
@@ -59,17 +108,47 @@ mod tests {
 
     #[test]
     fn statistics_come_from_the_given_rows_alone() {
-        let mut values = vec![1.0, 5.0, 3.0, 5.0, 100.0, 5.0];
-        let scaling = standardize(&mut values, 2, &[0, 1]);
+        let (values, scaling) = standardized(&[1.0, 5.0, 3.0, 5.0, 100.0, 5.0], 2, &[0, 1]);
         assert_eq!(scaling, Scaling { mean: vec![2.0, 5.0], std: vec![1.0, 1.0] });
         assert_eq!(values, [-1.0, 0.0, 1.0, 0.0, 98.0, 0.0]);
         assert_eq!(scaling.restore(0, 98.0), 100.0);
     }
 
     #[test]
+    fn a_large_offset_costs_no_digits() {
+        for offset in [1.7e9, -1.7e12, 1.7e15] {
+            let times: Vec<f64> = (0..60).map(|second| offset + f64::from(second)).collect();
+            let rows: Vec<u32> = (0..60).collect();
+            let (values, scaling) = standardized(&times, 1, &rows);
+            let std = (f64::from(60 * 60 - 1) / 12.0).sqrt();
+            assert!((scaling.std[0] / std - 1.0).abs() < 1e-6, "{offset}: {}", scaling.std[0]);
+            for pair in values.windows(2) {
+                assert!((f64::from(pair[1] - pair[0]) * std - 1.0).abs() < 1e-5, "{offset}: {pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_column_becomes_zero() {
+        for constant in [0.0, 0.1, 1.7e9, -1e300, 1e-320] {
+            let (values, scaling) = standardized(&[constant; 7], 1, &[0, 1, 2, 3, 4, 5, 6]);
+            assert_eq!(scaling, Scaling { mean: vec![constant], std: vec![1.0] });
+            assert_eq!(values, [0.0; 7]);
+        }
+        let (values, _) = standardized(&[0.1 + 0.2, 0.3, 0.3], 1, &[0, 1, 2]);
+        assert!(values.iter().all(|value| value.abs() < 1e-15), "differences of the last bit: {values:?}");
+    }
+
+    #[test]
     fn huge_values_stay_finite() {
-        let mut values = vec![f32::MAX, -f32::MAX, 0.0];
-        standardize(&mut values, 1, &[0, 1, 2]);
-        assert!(values.iter().all(|value| value.is_finite()));
+        let (values, _) = standardized(&[1e300, -1e300, 0.0], 1, &[0, 1, 2]);
+        for (value, expected) in values.iter().zip([1.5_f32.sqrt(), -1.5_f32.sqrt(), 0.0]) {
+            assert!((value - expected).abs() < 1e-6, "{values:?}");
+        }
+        let (values, scaling) = standardized(&[f64::MAX, f64::MIN, 0.0], 1, &[0, 1, 2]);
+        assert!(values.iter().all(|value| value.is_finite()), "{values:?}");
+        assert!(scaling.mean[0].is_finite() && scaling.std[0].is_finite(), "{scaling:?}");
+        let (values, _) = standardized(&[1.0, 2.0, 1e300, -1e300], 1, &[0, 1]);
+        assert_eq!(values[2..], [f32::MAX, f32::MIN]);
     }
 }

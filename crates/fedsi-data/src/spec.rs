@@ -202,6 +202,7 @@ pub struct PartitionSpec {
     pub labels_per_client: usize,
     /// Training samples per class and client; iid, dirichlet and shards give a client
     /// `labels_per_client` times as many in all. 0: all rows are used, and `test_fraction` says how many are for testing.
+    /// With a test file it must be 0: no row of that file is trained on.
     pub train: usize,
     /// Test samples per class and client, counted as train is.
     pub test: usize,

@@ -22,9 +22,17 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
         /// What it holds.
-        found: &'static str,
+        found: String,
         /// What to do.
         remedy: &'static str,
+    },
+    /// The output folder cannot be one.
+    #[error("{path} {reason}; choose another folder with --out", path = path.display())]
+    OutputUnusable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
     },
     /// A client has nothing to learn from.
     #[error("client {client} has no training sample left: {reason}")]
@@ -51,14 +59,11 @@ pub enum RunError {
         /// Who was left out and why.
         reasons: String,
     },
-    /// A client's personal model gives predictions that are no numbers.
+    /// No client's personal model predicts numbers.
     #[error(
-        "client {client}: its personal model predicts values that are not finite; a smaller `tuning.rate` may help"
+        "every client's personal model predicts values that are not finite; smaller learning rates may help"
     )]
-    Diverged {
-        /// The client.
-        client: usize,
-    },
+    Diverged,
     /// A file cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
@@ -83,7 +88,11 @@ impl RunError {
     pub const fn is_bad_input(&self) -> bool {
         matches!(
             self,
-            Self::Config(_) | Self::Data(_) | Self::OutputTaken { .. } | Self::NothingToLearn { .. }
+            Self::Config(_)
+                | Self::Data(_)
+                | Self::OutputTaken { .. }
+                | Self::OutputUnusable { .. }
+                | Self::NothingToLearn { .. }
         )
     }
 

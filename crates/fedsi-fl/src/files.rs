@@ -5,21 +5,41 @@ use std::io::Write as _;
 use std::path::Path;
 
 use fedsi_nn::Layout;
+use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
+use tempfile::{NamedTempFile, PersistError};
 
 use crate::RunError;
 use crate::predict::Predictions;
 
 /// Writes a file under a temporary name, syncs it and renames it: after a crash there is the old file, the new
 /// one, or none, and never half a file.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    write(path, bytes, |file| file.persist(path))
+}
+
+/// Like [`write_whole`], but fails where the file exists: of two processes one gets it.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    write(path, bytes, |file| file.persist_noclobber(path))
+}
+
+fn write(
+    path: &Path,
+    bytes: &[u8],
+    rename: impl FnOnce(NamedTempFile) -> Result<File, PersistError>,
+) -> Result<(), RunError> {
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let write = || {
         let mut file = temporary().tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
+        rename(file).map_err(|error| error.error)?;
+        // Elsewhere a folder cannot be opened, and a rename needs no such help.
+        if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
     };
     write().map_err(RunError::write(path))
 }
@@ -31,6 +51,42 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder
+}
+
+/// Reads what [`prediction_tensors`] wrote.
+///
+/// # Errors
+/// Bytes that are no such file.
+pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let find = |name: &str, kind: Dtype| match tensors.tensor(name) {
+        Ok(found) if found.dtype() == kind => Ok(found),
+        Ok(found) => Err(format!("`{name}` is {:?}, expected {kind:?}", found.dtype())),
+        Err(error) => Err(format!("`{name}`: {error}")),
+    };
+    let floats = |name: &str| -> Result<Vec<f32>, String> {
+        let bytes = find(name, Dtype::F32)?.data().as_chunks::<4>().0;
+        Ok(bytes.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+    };
+    let columns = |name: &str| match find(name, Dtype::F32)?.shape() {
+        [_, columns] if *columns > 0 => Ok(*columns),
+        other => Err(format!("`{name}` has the shape {other:?}, expected two sides")),
+    };
+    if tensors.tensor("probabilities").is_err() {
+        return Ok(Predictions::Values {
+            outputs: columns("mean")?,
+            mean: floats("mean")?,
+            variance: floats("variance")?,
+            targets: floats("targets")?,
+        });
+    }
+    let labels = find("labels", Dtype::I64)?.data().as_chunks::<8>().0;
+    let label = |&bytes| u32::try_from(i64::from_le_bytes(bytes)).map_err(|_| "a label below 0".to_owned());
+    Ok(Predictions::Classes {
+        classes: columns("probabilities")?,
+        probabilities: floats("probabilities")?,
+        labels: labels.iter().map(label).collect::<Result<_, _>>()?,
+    })
 }
 
 /// A tensor on its way to a file.

@@ -11,6 +11,7 @@ pub mod config;
 mod error;
 pub mod executor;
 mod files;
+mod folder;
 pub mod message;
 pub mod methods;
 mod part;
@@ -24,7 +25,9 @@ pub mod work;
 
 pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
+pub use files::{read_predictions, write_whole};
+pub use folder::RunFolder;
 pub use part::Part;
 pub use personal::PersonalStore;
-pub use run::{Observer, RunFolder};
+pub use run::Observer;
 pub use simulation::Simulation;

@@ -126,7 +126,7 @@ pub fn predict(
     noise: f64,
     data: &LocalData,
     test: &Samples,
-    scaling: Option<&fedsi_data::TargetScaling>,
+    scaling: Option<&fedsi_data::Scaling>,
 ) -> Predictions {
     let outputs = trade.outputs(parameters, &test.inputs);
     match (task, &test.targets) {

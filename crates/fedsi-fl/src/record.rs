@@ -88,8 +88,7 @@ pub struct Summary {
     pub seed: u64,
     /// Rounds trained.
     pub rounds: usize,
-    /// Accuracy (or RMSE) is the mean over clients; calibration and likelihood are pooled over all test
-    /// predictions.
+    /// Accuracy is the mean over clients; everything else is pooled over all test predictions.
     #[serde(flatten)]
     pub scores: Scores,
     /// Every client on its own.
@@ -112,11 +111,22 @@ pub struct ClientScores {
     /// The client's name, where the data has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its test samples; without any, its scores are null.
+    /// Its test samples; without any, or with a model that diverged, its scores are null.
     pub samples: usize,
     /// Its scores.
     #[serde(flatten)]
     pub scores: Scores,
+}
+
+impl ClientScores {
+    /// The client's number, with its name where it has one, fit for a terminal.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.name {
+            None => self.id.to_string(),
+            Some(name) => format!("{} {}", self.id, fedsi_data::printable(name)),
+        }
+    }
 }
 
 /// Scores by task; null where there was nothing to score.
@@ -126,6 +136,7 @@ pub enum Scores {
     /// Of predicted classes.
     Classification {
         /// Share of right classes, 0 to 1.
+        #[serde(deserialize_with = "present")]
         accuracy: Option<f64>,
         /// Expected calibration error, ten bins.
         ece: Option<f64>,
@@ -141,6 +152,7 @@ pub enum Scores {
     /// Of predicted values, in the data's own units.
     Regression {
         /// Root of the mean squared error.
+        #[serde(deserialize_with = "present")]
         rmse: Option<f64>,
         /// Mean absolute error.
         mae: Option<f64>,
@@ -155,6 +167,11 @@ pub enum Scores {
         /// Within the central 95% interval.
         coverage_95: Option<f64>,
     },
+}
+
+/// A key that may be null but must be there: it tells the two kinds of scores apart.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(value)
 }
 
 impl Scores {
@@ -210,23 +227,22 @@ impl Scores {
         }
     }
 
-    /// Accuracy, or RMSE: the figure a table sorts by.
+    /// The same scores with another accuracy; those of a regression have none.
     #[must_use]
-    pub const fn main(&self) -> Option<f64> {
-        match self {
-            Self::Classification { accuracy, .. } => *accuracy,
-            Self::Regression { rmse, .. } => *rmse,
-        }
-    }
-
-    /// The same scores with another main figure.
-    #[must_use]
-    pub const fn with_main(mut self, value: Option<f64>) -> Self {
-        match &mut self {
-            Self::Classification { accuracy, .. } => *accuracy = value,
-            Self::Regression { rmse, .. } => *rmse = value,
+    pub const fn with_accuracy(mut self, value: Option<f64>) -> Self {
+        if let Self::Classification { accuracy, .. } = &mut self {
+            *accuracy = value;
         }
         self
+    }
+
+    /// Share of right classes.
+    #[must_use]
+    pub const fn accuracy(&self) -> Option<f64> {
+        match self {
+            Self::Classification { accuracy, .. } => *accuracy,
+            Self::Regression { .. } => None,
+        }
     }
 }
 

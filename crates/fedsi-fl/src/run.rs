@@ -2,17 +2,18 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fedsi_data::DatasetName;
 
-use crate::config::{Checked, commented};
+use crate::config::Checked;
 use crate::files::{parameter_tensors, prediction_tensors, write_tensors, write_whole};
+use crate::folder::RunFolder;
 use crate::predict::Predictions;
 use crate::record::{ClientScores, RoundRecord, Seconds, Summary, Traffic};
-use crate::simulation::Simulation;
+use crate::simulation::{Evaluated, Simulation};
 use crate::{Config, RunError};
 
 /// Watches a run: a progress bar, a log, a test.
@@ -28,96 +29,6 @@ pub trait Observer {
 /// Watches nothing.
 impl Observer for () {}
 
-/// The files of a run, all within one folder.
-#[derive(Debug)]
-pub struct RunFolder {
-    path: PathBuf,
-    /// The run that this one replaces, moved aside until the new one is under way.
-    replaced: Option<PathBuf>,
-    /// The folders made for this run, innermost first.
-    created: Vec<PathBuf>,
-}
-
-impl RunFolder {
-    /// `runs/<method>-<dataset>-<size>-s<seed>` below `parent`, with a number appended where that is taken.
-    #[must_use]
-    pub fn default_path(parent: &Path, config: &Config) -> PathBuf {
-        let name =
-            format!("{}-{}-{}-s{}", config.method, dataset_name(config), config.data.size, config.seed);
-        let runs = parent.join("runs");
-        let free = |path: &PathBuf| !path.exists() || is_empty(path);
-        let numbered = (2_u32..).map(|number| runs.join(format!("{name}-{number}")));
-        std::iter::once(runs.join(&name)).chain(numbered).find(free).unwrap_or(runs)
-    }
-
-    /// Takes a folder for a run: a new one, an empty one, or with `force` one that holds a run, which is moved
-    /// aside until the new run is under way, and comes back if that never starts.
-    ///
-    /// # Errors
-    /// A folder that holds something already, or cannot be made.
-    pub fn claim(path: &Path, force: bool) -> Result<Self, RunError> {
-        let mut replaced = None;
-        if path.exists() && !is_empty(path) {
-            if !path.join("config.toml").is_file() {
-                let found = if path.is_dir() { "holds files that are no run" } else { "is no folder" };
-                let remedy = "choose another folder with --out";
-                return Err(RunError::OutputTaken { path: path.to_owned(), found, remedy });
-            }
-            if !force {
-                let remedy = "choose another folder with --out, or --force to replace it";
-                return Err(RunError::OutputTaken {
-                    path: path.to_owned(),
-                    found: "holds a run already",
-                    remedy,
-                });
-            }
-            let aside = path.with_file_name(format!(
-                ".{}-replaced-{}",
-                path.file_name().unwrap_or_default().to_string_lossy(),
-                std::process::id()
-            ));
-            fs::rename(path, &aside).map_err(RunError::write(path))?;
-            replaced = Some(aside);
-        }
-        let created = path.ancestors().take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
-        let folder = Self { path: path.to_owned(), replaced, created };
-        match fs::create_dir_all(path) {
-            Ok(()) => Ok(folder),
-            Err(source) => {
-                folder.abandon();
-                Err(RunError::write(path)(source))
-            }
-        }
-    }
-
-    /// The folder.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The run is under way: what it replaces goes.
-    fn keep(&mut self) -> Result<(), RunError> {
-        match self.replaced.take() {
-            Some(old) => fs::remove_dir_all(&old).map_err(RunError::write(&old)),
-            None => Ok(()),
-        }
-    }
-
-    /// The run never started: leaves everything as it was found.
-    fn abandon(self) {
-        // Best effort: the error that led here is the one to report.
-        let config = self.path.join("config.toml");
-        let _ = fs::remove_file(config);
-        for folder in &self.created {
-            let _ = fs::remove_dir(folder);
-        }
-        if let Some(old) = self.replaced {
-            let _ = fs::rename(old, &self.path);
-        }
-    }
-}
-
 /// The name of the data in reports and folders.
 #[must_use]
 pub fn dataset_name(config: &Config) -> String {
@@ -127,12 +38,8 @@ pub fn dataset_name(config: &Config) -> String {
     }
 }
 
-fn is_empty(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-/// Trains, evaluates and writes everything but the report. What the folder held before is untouched unless the
-/// data could be opened.
+/// Trains, evaluates and writes everything but the report and, by [`complete`], the summary, in a folder claimed for it. What the folder held
+/// before is untouched unless the data could be opened.
 ///
 /// # Errors
 /// See [`RunError`]; one that [is bad input](RunError::is_bad_input) leaves no file behind.
@@ -142,9 +49,8 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
     let started = Instant::now();
-    let prepared = write_whole(&folder.path.join("config.toml"), commented(config)?.as_bytes())
-        .and_then(|()| Ok(fedsi_data::open(&config.data, &config.partition, config.seed)?))
-        .and_then(|federation| Simulation::new(config, Arc::from(federation)));
+    let opened = fedsi_data::open(&config.data, &config.partition, config.seed);
+    let prepared = opened.map_err(RunError::from).and_then(|data| Simulation::new(config, Arc::from(data)));
     let mut simulation = match prepared {
         Ok(simulation) => simulation,
         Err(error) => {
@@ -157,8 +63,10 @@ pub fn run(
     observer.started(&simulation, config.rounds);
 
     let mut seconds = Seconds::default();
-    let bytes = train(&mut simulation, config, path, &mut seconds, observer)?;
+    let trained = train(&mut simulation, config, path, &mut seconds, observer);
+    // Also when a round failed: the state is then that of the round before, and worth keeping.
     save_server(&simulation, path)?;
+    let bytes = trained?;
 
     let begun = Instant::now();
     let (scores, clients) = evaluate(&simulation, config, path, observer)?;
@@ -177,11 +85,18 @@ pub fn run(
         peak_rss_bytes: peak_memory(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
+    Ok(summary)
+}
+
+/// Writes `summary.json`, which says that a run is complete: after everything else.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn complete(path: &Path, summary: &Summary) -> Result<(), RunError> {
     let target = path.join("summary.json");
     let text =
-        serde_json::to_string_pretty(&summary).map_err(|error| RunError::write(&target)(error.into()))?;
-    write_whole(&target, text.as_bytes())?;
-    Ok(summary)
+        serde_json::to_string_pretty(summary).map_err(|error| RunError::write(&target)(error.into()))?;
+    write_whole(&target, text.as_bytes())
 }
 
 /// All rounds, a line each in `metrics.jsonl`.
@@ -208,6 +123,18 @@ fn train(
     Ok(bytes)
 }
 
+/// What a saved model needs to be used elsewhere: its layers, what goes in and what comes out.
+fn describe(simulation: &Simulation) -> serde_json::Value {
+    let federation = simulation.federation();
+    serde_json::json!({
+        "input": simulation.network().input_shape(),
+        "layers": simulation.network().specs(),
+        "class_names": federation.class_names(),
+        "input_scaling": federation.input_scaling(),
+        "target_scaling": federation.target_scaling(),
+    })
+}
+
 /// `checkpoint/server.safetensors`: the network a new client would start from.
 fn save_server(simulation: &Simulation, path: &Path) -> Result<(), RunError> {
     let folder = path.join("checkpoint");
@@ -217,8 +144,7 @@ fn save_server(simulation: &Simulation, path: &Path) -> Result<(), RunError> {
         "format": "fedsi-model-1",
         "round": simulation.server().round(),
         "shared": simulation.shared_part().to_string(),
-        "input": simulation.network().input_shape(),
-        "layers": simulation.network().specs(),
+        "model": describe(simulation),
     });
     write_tensors(&folder.join("server.safetensors"), &tensors, Some(&about))
 }
@@ -237,31 +163,36 @@ fn evaluate(
     }
     let mut pooled = Predictions::none(federation.task());
     let (mut clients, mut owners) = (Vec::new(), Vec::new());
-    simulation.evaluate(|evaluated| {
+    let description = describe(simulation);
+    let save = |evaluated: &Evaluated| -> Result<(), RunError> {
+        if !config.output.personal_models {
+            return Ok(());
+        }
+        let tensors = parameter_tensors(simulation.network().layout(), &evaluated.parameters);
+        let about = serde_json::json!({
+            "format": "fedsi-model-1",
+            "client": evaluated.client,
+            "name": federation.client_name(evaluated.client),
+            "method": config.method,
+            "model": description,
+        });
+        write_tensors(&models.join(format!("{}.safetensors", evaluated.client)), &tensors, Some(&about))
+    };
+    simulation.evaluate(save, |evaluated| {
         let id = evaluated.client;
         let name = federation.client_name(id).map(str::to_owned);
-        if config.output.personal_models {
-            let tensors = parameter_tensors(simulation.network().layout(), &evaluated.parameters);
-            let about = serde_json::json!({
-                "format": "fedsi-model-1",
-                "client": id,
-                "name": name,
-                "method": config.method,
-                "input": simulation.network().input_shape(),
-                "layers": simulation.network().specs(),
-            });
-            write_tensors(&models.join(format!("{id}.safetensors")), &tensors, Some(&about))?;
-        }
-        let samples = evaluated.predictions.len();
-        clients.push(ClientScores { id, name, samples, scores: evaluated.predictions.scores() });
-        owners.extend(std::iter::repeat_n(id, samples));
+        let scores = evaluated.predictions.scores();
+        clients.push(ClientScores { id, name, samples: evaluated.samples, scores });
+        owners.extend(std::iter::repeat_n(id, evaluated.predictions.len()));
         pooled.append(evaluated.predictions);
         observer.evaluated(clients.len(), federation.clients());
-        Ok(())
     })?;
+    if pooled.is_empty() {
+        tracing::warn!("no client has test data: there is nothing to score");
+    }
     write_tensors(&path.join("predictions.safetensors"), &prediction_tensors(&pooled, &owners), None)?;
-    let main = fedsi_metrics::Summary::of(clients.iter().filter_map(|client| client.scores.main()));
-    Ok((pooled.scores().with_main(main.map(|over_clients| over_clients.mean)), clients))
+    let accuracy = fedsi_metrics::Summary::of(clients.iter().filter_map(|client| client.scores.accuracy()));
+    Ok((pooled.scores().with_accuracy(accuracy.map(|over_clients| over_clients.mean)), clients))
 }
 
 /// The most memory this process has held, where the system tells.

@@ -40,7 +40,9 @@ pub struct Evaluated {
     pub client: usize,
     /// Its personal model.
     pub parameters: Vec<f32>,
-    /// What that model says of the client's test samples.
+    /// Its test samples.
+    pub samples: usize,
+    /// What that model says of them; nothing where it diverged.
     pub predictions: Predictions,
 }
 
@@ -172,7 +174,8 @@ impl Simulation {
         });
         let train = started.elapsed().as_secs_f64();
 
-        let validation = pool_validations(returns.iter().filter_map(|client| client.validation));
+        let validations: Vec<_> =
+            returns.iter().map(|client| (client.upload.client, client.validation)).collect();
         let mut broken = Vec::new();
         let (mut uploads, mut parts) = (Vec::new(), Vec::new());
         for ClientReturn { upload, kept, .. } in returns {
@@ -190,6 +193,8 @@ impl Simulation {
             tracing::warn!(round, client = out.client, "left out of the round: {}", out.reason);
         }
         let used = |client: usize| !left_out.iter().any(|out| out.client == client);
+        let validation =
+            pool_validations(validations.iter().filter(|(client, _)| used(*client)).filter_map(|one| one.1));
         let mut losses = Vec::with_capacity(uploads.len());
         for (upload, part) in uploads.iter().zip(parts).filter(|(upload, _)| used(upload.client)) {
             losses.extend(upload.loss);
@@ -220,29 +225,49 @@ impl Simulation {
         }
     }
 
-    /// Personalises every client and predicts its test samples, handing each to `each` in the order of clients.
-    /// Memory: a few clients at a time.
+    /// Personalises every client and predicts its test samples. `save` sees each client on the thread that
+    /// worked for it; then `each` has them one by one, in their order. Memory: a few clients at a time.
+    ///
+    /// A client whose model predicts no numbers is named in the log, and has no predictions.
     ///
     /// # Errors
-    /// What `each` says; a personal model that predicts no numbers.
-    pub fn evaluate(&self, mut each: impl FnMut(Evaluated) -> Result<(), RunError>) -> Result<(), RunError> {
+    /// What `save` says; no client whose model predicts numbers.
+    pub fn evaluate(
+        &self,
+        save: impl Fn(&Evaluated) -> Result<(), RunError> + Sync,
+        mut each: impl FnMut(Evaluated),
+    ) -> Result<(), RunError> {
         let clients: Vec<usize> = (0..self.federation.clients()).collect();
         let (trade, task) = (self.executor.trade(), self.federation.task());
         let (noise, scaling) = (self.config.model.noise, self.federation.target_scaling());
         let round = self.server.round();
+        let mut diverging = 0;
         for batch in clients.chunks(4 * self.executor.threads()) {
             let cohort = self.cohort(batch, round, Purpose::Tuning, &self.procedure.personalise);
             let evaluated = self.executor.each(cohort, |Trained { client, parameters, .. }, data| {
                 let test = self.federation.samples(client, Split::Test);
-                let predictions = predict(trade, task, &parameters, noise, data, &test, scaling);
-                Evaluated { client, parameters, predictions }
-            });
-            for client in evaluated {
-                if !client.predictions.are_finite() {
-                    return Err(RunError::Diverged { client: client.client });
+                let mut predictions = predict(trade, task, &parameters, noise, data, &test, scaling);
+                let diverged = !predictions.are_finite();
+                if diverged {
+                    predictions = Predictions::none(task);
                 }
-                each(client)?;
+                let evaluated = Evaluated { client, parameters, samples: test.count, predictions };
+                save(&evaluated).map(|()| (evaluated, diverged))
+            });
+            for outcome in evaluated {
+                let (client, diverged) = outcome?;
+                if diverged {
+                    tracing::warn!(
+                        client = client.client,
+                        "its personal model predicts values that are not finite"
+                    );
+                    diverging += 1;
+                }
+                each(client);
             }
+        }
+        if diverging == clients.len() {
+            return Err(RunError::Diverged);
         }
         Ok(())
     }

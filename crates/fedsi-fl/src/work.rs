@@ -85,14 +85,15 @@ impl Trade {
             } else {
                 (&self.network, &samples.inputs, 0..parameters.len())
             };
-            let (trainer, order) = bench.trainer(self, network, *phase);
+            let batch = self.training.batch.min(samples.count);
+            let (trainer, order) = bench.trainer(self, network, *phase, batch);
             order.clear();
             order.extend(0..samples.count as u32);
             let moving = &mut parameters[own];
             for _ in 0..phase.epochs {
                 order.shuffle(&mut rng);
                 let mut sum = 0.0;
-                for rows in order.chunks(self.training.batch) {
+                for rows in order.chunks(batch.max(1)) {
                     sum += trainer.step(network, moving, inputs, targets, rows) * rows.len() as f64;
                 }
                 loss = Some(sum / samples.count as f64);
@@ -142,19 +143,24 @@ fn forward_in_batches(
 }
 
 impl Workbench {
-    /// A trainer for this phase with fresh optimiser state, and room for the order of samples.
+    /// A trainer for this phase with fresh optimiser state and room for the batch, and room for the order of
+    /// samples.
     fn trainer(
         &mut self,
         trade: &Trade,
         network: &Network,
         phase: Phase,
+        batch: usize,
     ) -> (&mut Trainer<f32>, &mut Vec<u32>) {
-        let known = self.benches.iter().position(|&(part, rate, _)| part == phase.part && rate == phase.rate);
-        let index = known.unwrap_or_else(|| {
+        let fits = |&(part, rate, ref trainer): &(Part, f64, Trainer<f32>)| {
+            part == phase.part && rate == phase.rate && trainer.capacity() >= batch
+        };
+        let index = self.benches.iter().position(fits).unwrap_or_else(|| {
             let layers =
                 if phase.part == Part::Head { network.all_layers() } else { phase.part.layers(network) };
             let optimizer = trade.training.optimizer(phase.rate);
-            let trainer = Trainer::new(network, layers, trade.loss, optimizer, trade.training.batch);
+            let trainer = Trainer::new(network, layers, trade.loss, optimizer, batch);
+            self.benches.retain(|(part, rate, _)| *part != phase.part || *rate != phase.rate);
             self.benches.push((phase.part, phase.rate, trainer));
             self.benches.len() - 1
         });

@@ -69,11 +69,16 @@ fn a_set_value_needs_no_quotes() {
 fn typos_are_answered_with_the_nearest_key() {
     assert!(refused("rouns = 3").contains("unknown key `rouns` in test.toml (did you mean `rounds`?)"));
     assert!(
-        refused("[training]\nepoch = 3").contains("`training.epoch` in test.toml (did you mean `epochs`?)")
+        refused("[training]\nepoch = 3")
+            .contains("`training.epoch` in test.toml (did you mean `training.epochs`?)")
     );
     assert!(refused("method = 'fedrop'").contains("did you mean `fedrep`?"));
     assert!(refused("data.dataset = 'minst'").contains("did you mean `mnist`?"));
     assert!(refused("[trainings]\nepochs = 3").contains("did you mean `training`?"));
+    assert!(refused("batch = 3").contains("did you mean `training.batch`?"));
+    assert!(refused("participants = 3").contains("did you mean `federation.participants`?"));
+    assert!(refused("training.shape = 3").contains("did you mean `data.files.shape`?"));
+    assert!(!refused("zzz = 3").contains("did you mean"));
 }
 
 #[test]

@@ -40,6 +40,29 @@ fn a_client_whose_numbers_explode_is_left_out_and_named_for_every_method() {
 }
 
 #[test]
+fn a_client_left_out_of_a_round_does_not_blank_its_validation() {
+    let mut config = explosive("fedavg");
+    config.validation.fraction = 0.3;
+    let record = simulation(config, with_broken_client()).round().unwrap();
+    let validation = record.validation.unwrap();
+    assert_eq!(validation.samples, 13, "3 + 3 + 3 + 4 without client 2");
+    assert!(validation.accuracy.is_some() && validation.nll.is_some(), "{validation:?}");
+}
+
+#[test]
+fn a_client_that_diverges_at_the_end_has_no_scores_and_the_others_do() {
+    let mut simulation = simulation(explosive("fedavg-ft"), with_broken_client());
+    simulation.round().unwrap();
+    let mut predicted = Vec::new();
+    simulation
+        .evaluate(|_| Ok(()), |client| predicted.push((client.samples, client.predictions.len())))
+        .unwrap();
+    for (client, (samples, predictions)) in predicted.into_iter().enumerate() {
+        assert_eq!(predictions, if client == 2 { 0 } else { samples }, "client {client}");
+    }
+}
+
+#[test]
 fn below_the_quorum_a_run_stops_and_says_who_failed() {
     let mut config = explosive("fedavg");
     config.federation.quorum = 1.0;

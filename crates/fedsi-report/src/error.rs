@@ -8,7 +8,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A file cannot be read or written.
+    /// The page cannot be written.
+    #[error(transparent)]
+    Write(#[from] fedsi_fl::RunError),
+    /// A file cannot be read.
     #[error("{path}: {source}", path = path.display())]
     File {
         /// The file.

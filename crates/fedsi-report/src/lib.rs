@@ -7,17 +7,18 @@ mod plot;
 
 use std::path::{Path, PathBuf};
 
+use fedsi_fl::record::Summary;
+
 pub use error::ReportError;
 pub use folder::RunFiles;
 
-/// Makes `report.html` in a complete run's folder, from its files. Returns the page's path.
+/// Makes `report.html` in the folder of a run that is complete but for its summary. Returns the page's path.
 ///
 /// # Errors
-/// A folder without a complete run, files that are no such files, a page that cannot be written.
-pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
-    let files = RunFiles::read(folder)?;
+/// Files that are missing or no such files, a page that cannot be written.
+pub fn write_run(folder: &Path, summary: &Summary) -> Result<PathBuf, ReportError> {
+    let files = RunFiles::read(folder, summary.clone())?;
     let target = folder.join("report.html");
-    std::fs::write(&target, page::run_page(&files)?)
-        .map_err(|source| ReportError::File { path: target.clone(), source })?;
+    fedsi_fl::write_whole(&target, page::run_page(&files)?.as_bytes())?;
     Ok(target)
 }

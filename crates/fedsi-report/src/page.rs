@@ -1,10 +1,10 @@
 //! The page of a run.
 
 use askama::Template;
-use fedsi_fl::record::{ClientScores, Figure, RoundRecord};
-use fedsi_metrics::{Bins, Predictions};
+use fedsi_fl::predict::Predictions;
+use fedsi_fl::record::{Figure, RoundRecord};
+use fedsi_metrics::Bins;
 
-use crate::folder::Predicted;
 use crate::{ReportError, RunFiles, plot};
 
 #[derive(Template)]
@@ -21,13 +21,13 @@ struct RunPage<'a> {
 
 pub(crate) fn run_page(files: &RunFiles) -> Result<String, ReportError> {
     let clients =
-        files.summary.clients.iter().map(|client| (label(client), client.samples, client.scores.figures()));
+        files.summary.clients.iter().map(|client| (client.label(), client.samples, client.scores.figures()));
     let page = RunPage {
         files,
         headline: files.summary.scores.figures(),
         clients: clients.collect(),
         reliability: reliability(&files.predictions)?,
-        loss: plot::curves("training loss", &[("training loss", series(&files.rounds, |r| r.train_loss))])?,
+        loss: plot::curve("training loss", &series(&files.rounds, |r| r.train_loss))?,
         validation: validation(&files.rounds)?,
         left_out: left_out(&files.rounds),
     };
@@ -41,25 +41,21 @@ fn series(rounds: &[RoundRecord], of: impl Fn(&RoundRecord) -> Option<f64>) -> V
 fn validation(rounds: &[RoundRecord]) -> Result<Option<String>, ReportError> {
     let accuracy = series(rounds, |record| record.validation.and_then(|found| found.accuracy));
     if !accuracy.is_empty() {
-        return plot::curves("held-out accuracy", &[("held-out accuracy", accuracy)]);
+        return plot::curve("held-out accuracy", &accuracy);
     }
     let rmse = series(rounds, |record| record.validation.and_then(|found| found.rmse));
-    plot::curves("held-out RMSE", &[("held-out RMSE", rmse)])
+    plot::curve("held-out RMSE", &rmse)
 }
 
-fn reliability(predictions: &Predicted) -> Result<Option<String>, ReportError> {
-    let Predicted::Classes { classes, probabilities, labels } = predictions else { return Ok(None) };
-    let predictions = Predictions::new(probabilities, labels, *classes)
+fn reliability(predictions: &Predictions) -> Result<Option<String>, ReportError> {
+    let Predictions::Classes { classes, probabilities, labels } = predictions else { return Ok(None) };
+    let predictions = fedsi_metrics::Predictions::new(probabilities, labels, *classes)
         .map_err(|error| ReportError::Drawing(error.to_string()))?;
     if predictions.is_empty() {
         return Ok(None);
     }
     let bins: Vec<_> = predictions.reliability(Bins::default()).bins().collect();
     plot::reliability(&bins).map(Some)
-}
-
-fn label(client: &ClientScores) -> String {
-    client.name.as_ref().map_or_else(|| client.id.to_string(), |name| format!("{} ({name})", client.id))
 }
 
 fn left_out(rounds: &[RoundRecord]) -> Vec<String> {

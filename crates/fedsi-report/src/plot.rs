@@ -8,7 +8,6 @@ use crate::ReportError;
 const SIZE: (u32, u32) = (520, 360);
 const FONT: (&str, u32) = ("sans-serif", 15);
 const BLUE: RGBColor = RGBColor(0, 114, 178);
-const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const GREY: RGBColor = RGBColor(120, 120, 120);
 
@@ -51,11 +50,10 @@ pub(crate) fn reliability(bins: &[ReliabilityBin]) -> Result<String, ReportError
     Ok(svg)
 }
 
-/// Curves over rounds, each with its name; none where there are no points.
-pub(crate) fn curves(axis: &str, lines: &[(&str, Vec<(f64, f64)>)]) -> Result<Option<String>, ReportError> {
-    let points = || lines.iter().flat_map(|(_, points)| points.iter().copied());
-    let Some(last) = points().map(|(x, _)| x).max_by(f64::total_cmp) else { return Ok(None) };
-    let top = points().map(|(_, y)| y).fold(0.0, f64::max);
+/// A curve over rounds; none where there are no points.
+pub(crate) fn curve(axis: &str, points: &[(f64, f64)]) -> Result<Option<String>, ReportError> {
+    let Some(last) = points.iter().map(|(x, _)| *x).max_by(f64::total_cmp) else { return Ok(None) };
+    let top = points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -69,17 +67,7 @@ pub(crate) fn curves(axis: &str, lines: &[(&str, Vec<(f64, f64)>)]) -> Result<Op
         mesh.x_desc("round").y_desc(axis).label_style(FONT).axis_desc_style(FONT);
         mesh.x_label_formatter(&|round| format!("{round:.0}"));
         mesh.light_line_style(TRANSPARENT).draw().map_err(drawing)?;
-        for ((name, points), colour) in lines.iter().zip([BLUE, ORANGE]) {
-            let series = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
-            let drawn = chart.draw_series(series).map_err(drawing)?;
-            drawn
-                .label(*name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
-        }
-        if lines.len() > 1 {
-            let labels = &mut chart.configure_series_labels();
-            labels.border_style(GREY).background_style(WHITE.mix(0.8)).draw().map_err(drawing)?;
-        }
+        chart.draw_series(LineSeries::new(points.iter().copied(), BLUE.stroke_width(2))).map_err(drawing)?;
         area.present().map_err(drawing)?;
     }
     Ok(Some(svg))

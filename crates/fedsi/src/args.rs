@@ -16,10 +16,10 @@ pub(crate) struct Arguments {
     /// Print results as JSON.
     #[arg(long, global = true, display_order = 100)]
     pub(crate) json: bool,
-    /// Print nothing but errors, and with --json the result.
+    /// Show no progress, no warnings and no closing table.
     #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
-    /// Say more about what happens (-v, -vv).
+    /// Say more about what happens.
     #[arg(long, short, global = true, action = clap::ArgAction::Count, display_order = 102)]
     pub(crate) verbose: u8,
 }
@@ -27,12 +27,14 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
+    #[command(args_override_self = true)]
     Run(RunArguments),
     /// List the methods: what each shares, keeps and evaluates.
     Methods,
     /// List, fetch and check datasets; show who gets which samples.
     Data(DataArguments),
     /// Print a complete, commented config, or its JSON schema.
+    #[command(args_override_self = true)]
     Config(ConfigArguments),
     /// Score predictions from a JSON file: accuracy and calibration.
     Calibrate(CalibrateArguments),
@@ -102,7 +104,7 @@ pub(crate) struct DataArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// List the known datasets; with --partition, show how many samples of each class every client gets.
+    /// List the known datasets; with --partition or --dataset, show who gets how many samples of each class.
     List(Box<ListArguments>),
     /// Download a dataset: resumed, checked against its sums, from one of several mirrors.
     Fetch(FetchArguments),
@@ -158,6 +160,11 @@ pub(crate) struct CalibrateArguments {
 }
 
 impl Settings {
+    /// Whether anything was said at all.
+    pub(crate) fn any(&self) -> bool {
+        self.config.is_some() || self.assignments().map_or(true, |said| !said.is_empty())
+    }
+
     /// Defaults, file, flags: complete, not yet checked.
     pub(crate) fn resolve(&self) -> Result<Config, ConfigError> {
         let mut layers = Vec::new();

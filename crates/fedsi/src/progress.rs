@@ -37,8 +37,7 @@ pub(crate) fn log_to(screen: &Screen, verbose: u8) {
     let level = match (screen.quiet, verbose) {
         (true, _) => tracing::Level::ERROR,
         (false, 0) => tracing::Level::WARN,
-        (false, 1) => tracing::Level::INFO,
-        (false, _) => tracing::Level::DEBUG,
+        (false, _) => tracing::Level::INFO,
     };
     tracing_subscriber::fmt()
         .with_max_level(level)

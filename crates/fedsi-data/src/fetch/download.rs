@@ -68,6 +68,10 @@ pub(super) fn download(
             }
         }
     }
+    if length(&part) == 0 {
+        // Nothing to take up again; most often there is no such file.
+        let _ = std::fs::remove_file(&part);
+    }
     failures.dedup();
     Err(DataError::Fetch { file: file.name.to_owned(), failures: failures.join("; ") })
 }

@@ -88,7 +88,8 @@ pub struct FetchedFile {
 /// Fetches a dataset into `dir/<name>/`. What is there and right is left alone, so that it may be called again.
 ///
 /// A file is downloaded under a temporary name (`.part`), taken up again where an earlier attempt stopped, compared
-/// with its official SHA-256, and renamed only then. Mirrors are tried in order.
+/// with its official SHA-256, and renamed only then. Mirrors are tried in order. A fetch that fails leaves behind what has
+/// arrived, and no empty folders.
 ///
 /// # Errors
 /// Where the dataset is not one to download, the folder cannot be written, or every mirror fails.
@@ -119,18 +120,31 @@ fn fetch_entry(
         DatasetName::Mnist | DatasetName::FashionMnist | DatasetName::Cifar10 => {}
     }
     let folder = dir.join(entry.name.as_str());
-    std::fs::create_dir_all(&folder).map_err(|source| DataError::io("create", &folder, source))?;
     let mirrors: Vec<String> = if options.mirrors.is_empty() {
         entry.mirrors.iter().map(|&mirror| mirror.to_owned()).collect()
     } else {
         options.mirrors.clone()
     };
-    let mut files = Vec::with_capacity(entry.files.len());
-    for file in entry.files {
+    let fetched = entry.files.iter().map(|file| {
         let mirror = fetch_file(file, &folder, &mirrors, options, progress)?;
-        files.push(FetchedFile { name: file.name.to_owned(), mirror });
-    }
+        Ok(FetchedFile { name: file.name.to_owned(), mirror })
+    });
+    let files = in_folder(&folder, || fetched.collect::<Result<_, _>>())?;
     Ok(FetchReport { dataset: entry.name, folder, files })
+}
+
+/// Does some work in a folder, which is made where it is missing. Where the work fails, the folders made for it are
+/// removed again, unless something lies in them.
+fn in_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let made: Vec<&Path> = folder.ancestors().take_while(missing).collect();
+    let created = std::fs::create_dir_all(folder).map_err(|source| DataError::io("create", folder, source));
+    created.and_then(|()| work()).inspect_err(|_| {
+        for path in made {
+            // Only an empty folder can be removed; one that holds something, or is not there, is meant to stay so.
+            let _ = std::fs::remove_dir(path);
+        }
+    })
 }
 
 /// Answers the mirror it came from, `None` where it was there already.

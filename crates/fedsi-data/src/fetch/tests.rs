@@ -255,7 +255,25 @@ fn when_every_mirror_fails_each_is_named() {
         assert!(error.contains(part), "{error}");
     }
     assert!(!error.contains('\n'));
-    assert_eq!(fs::read_dir(dir.path().join("mnist")).unwrap().count(), 0, "nothing half-written stays");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing half-written stays");
+}
+
+#[test]
+fn a_failed_fetch_leaves_only_what_is_worth_keeping() {
+    let (entry, packed) = one_file();
+    let nobody = Server { url: "http://127.0.0.1:1/x".into(), ranges: Arc::default() };
+    let dir = TempDir::new().unwrap();
+    run(&entry, &dir.path().join("new/data"), &[&nobody]).unwrap_err();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "folders made for nothing are removed");
+
+    fs::create_dir(dir.path().join("mnist")).unwrap();
+    run(&entry, dir.path(), &[&nobody]).unwrap_err();
+    assert!(dir.path().join("mnist").is_dir(), "a folder that was there stays");
+
+    let dir = with_part(&packed[..500]);
+    run(&entry, dir.path(), &[&nobody]).unwrap_err();
+    let part = fs::read(dir.path().join("mnist/train-images-idx3-ubyte.gz.part")).unwrap();
+    assert_eq!(part, packed[..500], "a part is kept");
 }
 
 /// A `.tar.gz` with these members.

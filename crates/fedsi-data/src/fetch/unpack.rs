@@ -8,7 +8,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 
-use super::{download, verify};
+use super::{download, in_folder, verify};
 use crate::catalogue::{CIFAR_BATCHES, CIFAR_FOLDER};
 use crate::error::{DataError, one_line};
 use crate::read::cifar::RECORD;
@@ -31,7 +31,10 @@ pub(super) fn is_unpacked(folder: &Path) -> bool {
 /// Unpacks the six batches, and nothing else, whatever the archive may hold.
 pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), DataError> {
     let folder = folder.join(CIFAR_FOLDER);
-    std::fs::create_dir_all(&folder).map_err(|source| DataError::io("create", &folder, source))?;
+    in_folder(&folder, || unpack_batches(archive, &folder))
+}
+
+fn unpack_batches(archive: &Path, folder: &Path) -> Result<(), DataError> {
     let advice = "remove the archive and fetch it again";
     let broken = |error: &std::io::Error| {
         let found = one_line(&error.to_string());

@@ -28,8 +28,8 @@ pub(super) fn dealt(
     streams: &Streams,
 ) -> Result<Vec<ClientRows>, DataError> {
     let everything = spec.train == 0;
-    let fixed = table.train_rows.filter(|_| everything);
-    let pool = Rows::shuffled(table, fixed.unwrap_or(table.rows), streams);
+    // Only training rows are dealt where a test file fixes the split: no row of that file is trained on.
+    let pool = Rows::shuffled(table, table.train_rows.unwrap_or(table.rows), streams);
     let sizes = sizes(&pool, spec)?;
     let dealt = match spec.kind {
         PartitionKind::Labels => labels(&pool, spec, everything),
@@ -37,7 +37,7 @@ pub(super) fn dealt(
         PartitionKind::Shards => shards(&pool, spec, &sizes, streams),
         PartitionKind::Iid | PartitionKind::Natural | PartitionKind::File => shares(&pool, &sizes),
     };
-    if let Some(first) = fixed {
+    if let Some(first) = table.train_rows {
         return Ok(follow(table, spec, first, dealt, streams));
     }
     let clients = dealt.into_iter().enumerate().map(|(client, rows)| {

@@ -22,7 +22,7 @@ pub(super) fn assigned(
         let expected = "the path of a CSV with the columns index, client and optionally split";
         return Err(DataError::setting("partition.path", "\"\"", expected));
     }
-    let lines = read(path, table.rows)?;
+    let lines = read(path, table)?;
     let given: Vec<String> = lines.iter().map(|line| line.client.clone()).collect();
     let (names, numbers) = numbered(&given);
     let rows = lines.iter().zip(numbers).map(|(line, owner)| (line.index, owner as usize, line.split));
@@ -35,7 +35,8 @@ struct Line {
     split: Option<Split>,
 }
 
-fn read(path: &Path, rows: usize) -> Result<Vec<Line>, DataError> {
+fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
+    let rows = table.rows;
     let mut reader = open_csv(path)?;
     let names = headers(path, &mut reader)?;
     let index_column = column(path, &names, "index")?;
@@ -73,8 +74,14 @@ fn read(path: &Path, rows: usize) -> Result<Vec<Line>, DataError> {
                 "fill the cell or remove the line",
             ));
         }
+        // Where there is a test file, its rows are for testing, whatever the column says.
+        let of_test_file = table.train_rows.map(|first| index as usize >= first);
         let split = match split_column.map(|at| record.get(at).unwrap_or_default().trim()) {
-            None => None,
+            None => of_test_file.map(|test| if test { Split::Test } else { Split::Train }),
+            Some(cell @ "train") if of_test_file == Some(true) => {
+                let advice = "correct the cell, or move the row to data.files.train";
+                return Err(bad("split", cell, "test for a row of data.files.test".to_owned(), advice));
+            }
             Some("train") => Some(Split::Train),
             Some("test") => Some(Split::Test),
             Some(cell) => return Err(bad("split", cell, "train or test".to_owned(), "correct the cell")),

@@ -1,8 +1,8 @@
 //! Who gets which rows of a pool.
 //!
 //! Every partition works in two steps: rows are *dealt* to clients, then each client's rows are *cut*,
-//! stratified by class, into training and test rows. Where a test file exists and all rows are used, training
-//! rows alone are dealt, and test rows follow them class by class.
+//! stratified by class, into training and test rows. Where a test file exists, training rows alone are dealt, all
+//! of them, and test rows follow them class by class: no row of a test file is ever trained on.
 
 mod cut;
 mod deal;
@@ -93,6 +93,10 @@ fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
     }
     if matches!(kind, PartitionKind::Natural | PartitionKind::File) {
         return Ok(());
+    }
+    if spec.train > 0 && table.train_rows.is_some() {
+        let expected = "0, all rows, where data.files.test says which rows are for testing";
+        return Err(DataError::setting("partition.train", spec.train, expected));
     }
     if spec.clients == 0 {
         return Err(DataError::setting("partition.clients", 0, "at least 1"));

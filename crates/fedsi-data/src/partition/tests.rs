@@ -128,6 +128,21 @@ fn a_test_file_is_followed() {
 }
 
 #[test]
+fn a_number_of_training_rows_is_refused_beside_a_test_file() {
+    let labels = ten_classes(100);
+    for kind in [PartitionKind::Labels, PartitionKind::Iid, PartitionKind::Dirichlet, PartitionKind::Shards] {
+        let spec = PartitionSpec { train: 5, test: 5, clients: 2, ..spec(kind) };
+        let with_file = Table { train_rows: Some(500), ..table(&labels, 10) };
+        let error = partition(&with_file, &spec, 1).unwrap_err().to_string();
+        assert!(error.contains("partition.train = 5: expected 0"), "{error}");
+        assert!(error.contains("data.files.test"), "{error}");
+        // Without a test file, as with the official sets of images, all rows are one pool.
+        let clients = partition(&table(&labels, 10), &spec, 1).unwrap();
+        assert!(clients.iter().any(|client| client.train.iter().any(|&row| row >= 500)), "{kind}");
+    }
+}
+
+#[test]
 fn natural_clients_keep_their_names() {
     let owners = Owners {
         names: ["anna".to_owned(), "bert".to_owned()].to_vec(),
@@ -148,12 +163,25 @@ fn natural_clients_keep_their_names() {
 }
 
 fn assigned(text: &str) -> Result<Vec<ClientRows>, DataError> {
+    assigned_beside(None, text)
+}
+
+fn assigned_beside(train_rows: Option<usize>, text: &str) -> Result<Vec<ClientRows>, DataError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     let labels = ten_classes(1);
     let spec =
         PartitionSpec { path: file.path().to_path_buf(), test_fraction: 0.5, ..spec(PartitionKind::File) };
-    partition(&table(&labels, 10), &spec, 1)
+    partition(&Table { train_rows, ..table(&labels, 10) }, &spec, 1)
+}
+
+#[test]
+fn a_file_trains_nobody_on_a_test_file() {
+    let clients = assigned_beside(Some(8), "index,client\n8,a\n1,a\n2,a\n9,a\n").unwrap();
+    assert_eq!((&clients[0].train[..], &clients[0].test[..]), (&[1, 2][..], &[8, 9][..]));
+    let error = assigned_beside(Some(8), "index,client,split\n1,a,train\n8,a,train\n").unwrap_err();
+    let text = "line 3, column split: found \"train\", expected test";
+    assert!(error.to_string().contains(text), "{error}");
 }
 
 #[test]
@@ -225,6 +253,10 @@ proptest! {
             prop_assert!(disjoint(&dealt));
             for client in &dealt {
                 prop_assert!(!client.train.is_empty());
+                if let Some(first) = train_rows {
+                    prop_assert!(client.train.iter().all(|&row| (row as usize) < first));
+                    prop_assert!(client.test.iter().all(|&row| (row as usize) >= first));
+                }
                 if train > 0 {
                     prop_assert_eq!(client.train.len(), train * labels_per_client);
                     prop_assert_eq!(client.test.len(), test * labels_per_client);

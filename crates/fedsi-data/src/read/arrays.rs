@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
+use crate::scale::Range;
 
 /// Most classes a label may count up to: more is a mistake in the file, not a task.
 pub(crate) const MOST_CLASSES: usize = 1 << 16;
@@ -12,7 +13,7 @@ pub(crate) const MOST_CLASSES: usize = 1 << 16;
 pub(crate) enum Numbers {
     Bytes(Vec<u8>),
     Integers(Vec<i64>),
-    Floats(Vec<f32>),
+    Floats(Vec<f64>),
 }
 
 /// An array and where it comes from. The product of `shape` is the number of numbers.
@@ -36,22 +37,22 @@ impl Array {
         self.shape.iter().skip(1).product()
     }
 
-    /// The numbers as finite `f32`.
-    pub(crate) fn floats(self) -> Result<Vec<f32>, DataError> {
+    /// The numbers, all of them in the range.
+    pub(crate) fn floats(self, range: Range) -> Result<Vec<f64>, DataError> {
         let width = self.width().max(1);
         let (path, place) = (self.path, self.place);
         let values = match self.numbers {
-            Numbers::Bytes(bytes) => bytes.into_iter().map(f32::from).collect(),
-            Numbers::Integers(integers) => integers.into_iter().map(|value| value as f32).collect(),
+            Numbers::Bytes(bytes) => bytes.into_iter().map(f64::from).collect(),
+            Numbers::Integers(integers) => integers.into_iter().map(|value| value as f64).collect(),
             Numbers::Floats(values) => values,
         };
-        match values.iter().position(|value| !value.is_finite()) {
+        match values.iter().position(|&value| !range.holds(value)) {
             None => Ok(values),
             Some(at) => Err(DataError::malformed(
                 &path,
                 format!("{place}, row {}, number {}", at / width, at % width),
-                values[at].to_string(),
-                "a finite number within the range of 32-bit floats",
+                format!("{:?}", values[at]),
+                range.expected(),
                 "fill or remove such rows",
             )),
         }
@@ -83,7 +84,7 @@ impl Array {
                 values.iter().enumerate().map(|(row, &value)| class(row, value as f64)).collect()
             }
             Numbers::Floats(values) => {
-                values.iter().enumerate().map(|(row, &value)| class(row, f64::from(value))).collect()
+                values.iter().enumerate().map(|(row, &value)| class(row, value)).collect()
             }
         }
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::arrays::{Array, MOST_CLASSES, Numbers, checked_product, extension, required, same_rows};
 use super::{idx, npy, read_file, table, tensors};
 use crate::error::{DataError, shown};
-use crate::federation::{Scaling, Targets, Task};
+use crate::federation::{Scaling, Task};
 use crate::partition::owned::numbered;
-use crate::pool::{Inputs, Owners, Pool};
-use crate::scale::{self, byte_to_unit};
+use crate::pool::{Inputs, Owners, Pool, PoolTargets};
+use crate::scale::{self, Range, byte_to_unit};
 use crate::spec::{FilesSpec, TaskKind};
 
 /// Reads the training file and, where there is one, the test file into one pool, training rows first.
@@ -23,7 +23,7 @@ pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
         return Err(DataError::setting("data.files.test", shown(&spec.test), expected));
     }
     let part = |path: &Path, split: &str| match kind.as_str() {
-        "csv" => from_table(table::read(path, spec)?, spec),
+        "csv" => from_table(table::read(path, spec, Range::of_files(spec.standardize))?, spec),
         "npy" => from_npy(path, spec, split),
         "safetensors" => from_tensors(path, spec),
         _ => Err(DataError::setting("data.files.train", shown(path), formats)),
@@ -41,7 +41,7 @@ pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
 enum Wanted {
     Named(Vec<String>),
     Classes(Vec<u32>),
-    Values(Vec<f32>, usize),
+    Values(Vec<f64>, usize),
 }
 
 /// One file's rows.
@@ -50,7 +50,7 @@ struct Part {
     /// The shape of an input as the file has it.
     shape: Vec<usize>,
     columns: Vec<String>,
-    inputs: Inputs,
+    inputs: Inputs<f64>,
     wanted: Wanted,
     clients: Option<Vec<String>>,
 }
@@ -119,10 +119,12 @@ impl Part {
             return Err(DataError::setting("data.files.shape", found, expected));
         }
         let (targets, task, class_names) = match self.wanted {
-            Wanted::Values(values, outputs) => (Targets::Values(values), Task::Regression { outputs }, None),
+            Wanted::Values(values, outputs) => {
+                (PoolTargets::Values(values), Task::Regression { outputs }, None)
+            }
             Wanted::Classes(classes) => {
                 let count = classes.iter().max().map_or(0, |&most| most as usize + 1);
-                (Targets::Classes(classes), Task::Classification { classes: count }, None)
+                (PoolTargets::Classes(classes), Task::Classification { classes: count }, None)
             }
             Wanted::Named(texts) => {
                 let (names, classes) = numbered(&texts);
@@ -131,7 +133,7 @@ impl Part {
                     return Err(bad(found, "at most 65536 classes", "set data.files.task = \"regression\""));
                 }
                 let task = Task::Classification { classes: names.len() };
-                (Targets::Classes(classes), task, Some(names))
+                (PoolTargets::Classes(classes), task, Some(names))
             }
         };
         let owners = self.clients.map(|clients| {
@@ -198,6 +200,7 @@ fn from_arrays(
         same_rows(&inputs, client)?;
     }
     let (rows, shape) = (inputs.rows(), natural_shape(&inputs));
+    let range = Range::of_files(spec.standardize);
     let wanted = match spec.task {
         TaskKind::Classification => Wanted::Classes(target.classes()?),
         TaskKind::Regression => {
@@ -212,11 +215,11 @@ fn from_arrays(
                     "check the array",
                 ));
             }
-            Wanted::Values(target.floats()?, outputs)
+            Wanted::Values(target.floats(range)?, outputs)
         }
     };
     let clients = client.map(Array::names).transpose()?;
-    Ok(Part { rows, shape, columns: Vec::new(), inputs: as_inputs(inputs)?, wanted, clients })
+    Ok(Part { rows, shape, columns: Vec::new(), inputs: as_inputs(inputs, range)?, wanted, clients })
 }
 
 /// The shape of one input: images keep their channels, height and width; everything else is flat.
@@ -228,10 +231,10 @@ fn natural_shape(inputs: &Array) -> Vec<usize> {
     }
 }
 
-fn as_inputs(array: Array) -> Result<Inputs, DataError> {
+fn as_inputs(array: Array, range: Range) -> Result<Inputs<f64>, DataError> {
     match array.numbers {
         Numbers::Bytes(bytes) => Ok(Inputs::Bytes(bytes)),
-        Numbers::Integers(_) | Numbers::Floats(_) => array.floats().map(Inputs::Floats),
+        Numbers::Integers(_) | Numbers::Floats(_) => array.floats(range).map(Inputs::Floats),
     }
 }
 
@@ -259,13 +262,14 @@ pub fn read_inputs(
     shape: &[usize],
     scaling: Option<&Scaling>,
 ) -> Result<InputRows, DataError> {
+    let range = Range::of_files(scaling.is_some());
     let (rows, width, inputs) = match extension(path).as_str() {
         "csv" => {
-            let rows = table::read_inputs(path, files)?;
+            let rows = table::read_inputs(path, files, range)?;
             (rows.count, rows.columns.len(), Inputs::Floats(rows.features))
         }
-        "npy" => described(npy::read(path)?)?,
-        "safetensors" => described(tensors::find(path, &read_file(path)?, &files.inputs)?)?,
+        "npy" => described(npy::read(path)?, range)?,
+        "safetensors" => described(tensors::find(path, &read_file(path)?, &files.inputs)?, range)?,
         _ => {
             let images = idx::read(path, 3)?;
             let rows = images.dimensions.first().copied().unwrap_or(0);
@@ -281,16 +285,11 @@ pub fn read_inputs(
     }
     let inputs = match inputs {
         Inputs::Bytes(bytes) => bytes.into_iter().map(byte_to_unit).collect(),
-        Inputs::Floats(mut values) => {
-            if let Some(scaling) = scaling {
-                scale::apply(scaling, &mut values);
-            }
-            values
-        }
+        Inputs::Floats(values) => scale::to_singles(scaling, &values),
     };
     Ok(InputRows { count: rows, inputs })
 }
 
-fn described(array: Array) -> Result<(usize, usize, Inputs), DataError> {
-    Ok((array.rows(), array.width(), as_inputs(array)?))
+fn described(array: Array, range: Range) -> Result<(usize, usize, Inputs<f64>), DataError> {
+    Ok((array.rows(), array.width(), as_inputs(array, range)?))
 }

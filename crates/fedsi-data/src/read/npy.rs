@@ -44,8 +44,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Array, DataError> {
         "i4" => decode::<i32>(file).map(integers),
         "u4" => decode::<u32>(file).map(integers),
         "i8" => decode::<i64>(file).map(Numbers::Integers),
-        "f4" => decode::<f32>(file).map(Numbers::Floats),
-        "f8" => decode::<f64>(file).map(|v| Numbers::Floats(v.into_iter().map(|x| x as f32).collect())),
+        "f4" => decode::<f32>(file).map(|v| Numbers::Floats(v.into_iter().map(f64::from).collect())),
+        "f8" => decode::<f64>(file).map(Numbers::Floats),
         _ => {
             return Err(bad(
                 format!("the type {descr}"),

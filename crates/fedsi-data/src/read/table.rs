@@ -7,6 +7,7 @@ use csv::{Reader, ReaderBuilder, StringRecord};
 
 use super::open_file;
 use crate::error::{DataError, one_line, quoted};
+use crate::scale::Range;
 use crate::spec::{FilesSpec, TaskKind};
 
 /// The rows of a table: numbers as features, texts as targets and clients.
@@ -16,11 +17,11 @@ pub(crate) struct Rows {
     /// Names of the feature columns, in the order of the file.
     pub(crate) columns: Vec<String>,
     /// Rows x features.
-    pub(crate) features: Vec<f32>,
+    pub(crate) features: Vec<f64>,
     /// Classification: the class of each row as written.
     pub(crate) labels: Vec<String>,
     /// Regression: rows x outputs.
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: Vec<f64>,
     /// Whose row it is, where a column says so.
     pub(crate) clients: Vec<String>,
 }
@@ -98,7 +99,7 @@ pub(crate) fn csv_error(path: &Path, error: csv::Error) -> DataError {
 }
 
 /// Reads a table: every column that is neither target nor client is a feature.
-pub(crate) fn read(path: &Path, spec: &FilesSpec) -> Result<Rows, DataError> {
+pub(crate) fn read(path: &Path, spec: &FilesSpec, range: Range) -> Result<Rows, DataError> {
     let mut reader = open_csv(path)?;
     let names = headers(path, &mut reader)?;
     let targets: Vec<usize> = match spec.task {
@@ -112,18 +113,24 @@ pub(crate) fn read(path: &Path, spec: &FilesSpec) -> Result<Rows, DataError> {
     let client = if spec.client.is_empty() { None } else { Some(column(path, &names, &spec.client)?) };
     let features: Vec<usize> =
         (0..names.len()).filter(|at| !targets.contains(at) && client != Some(*at)).collect();
-    read_rows(path, reader, &names, &Columns { features, targets, client, task: Some(spec.task) })
+    read_rows(path, reader, &names, &Columns { features, targets, client, task: Some(spec.task) }, range)
 }
 
 /// Reads a table of inputs alone: the target's and the client's columns may be there, and are passed over.
-pub(crate) fn read_inputs(path: &Path, spec: &FilesSpec) -> Result<Rows, DataError> {
+pub(crate) fn read_inputs(path: &Path, spec: &FilesSpec, range: Range) -> Result<Rows, DataError> {
     let mut reader = open_csv(path)?;
     let names = headers(path, &mut reader)?;
     let aside = |name: &String| {
         *name == spec.target || *name == spec.client || spec.target.split(',').any(|part| part.trim() == name)
     };
     let features = (0..names.len()).filter(|&at| !aside(&names[at])).collect();
-    read_rows(path, reader, &names, &Columns { features, targets: Vec::new(), client: None, task: None })
+    read_rows(
+        path,
+        reader,
+        &names,
+        &Columns { features, targets: Vec::new(), client: None, task: None },
+        range,
+    )
 }
 
 /// What each column of a table is.
@@ -139,6 +146,7 @@ fn read_rows(
     mut reader: Reader<File>,
     names: &[String],
     columns: &Columns,
+    range: Range,
 ) -> Result<Rows, DataError> {
     let mut rows =
         Rows { columns: columns.features.iter().map(|&at| names[at].clone()).collect(), ..Rows::default() };
@@ -148,12 +156,12 @@ fn read_rows(
         let cell = |at: usize| record.get(at).unwrap_or_default();
         let place = |at: usize| format!("line {line}, column {}", quoted(&names[at]));
         let number = |at: usize| {
-            let value = cell(at).parse::<f64>().map_or(f32::NAN, |value| value as f32);
-            if value.is_finite() {
+            let value = cell(at).parse().unwrap_or(f64::NAN);
+            if range.holds(value) {
                 return Ok(value);
             }
             let advice = "fill or remove such rows, and encode texts as numbers";
-            Err(DataError::malformed(path, place(at), quoted(cell(at)), "a finite number", advice))
+            Err(DataError::malformed(path, place(at), quoted(cell(at)), range.expected(), advice))
         };
         let text = |at: usize| {
             if cell(at).is_empty() {

@@ -31,8 +31,8 @@ pub(crate) fn find(path: &Path, bytes: &[u8], name: &str) -> Result<Array, DataE
         Dtype::I32 => Numbers::Integers(numbers(data, |b| i64::from(i32::from_le_bytes(b)))),
         Dtype::U32 => Numbers::Integers(numbers(data, |b| i64::from(u32::from_le_bytes(b)))),
         Dtype::I64 => Numbers::Integers(numbers(data, i64::from_le_bytes)),
-        Dtype::F32 => Numbers::Floats(numbers(data, f32::from_le_bytes)),
-        Dtype::F64 => Numbers::Floats(numbers(data, |b| f64::from_le_bytes(b) as f32)),
+        Dtype::F32 => Numbers::Floats(numbers(data, |b| f64::from(f32::from_le_bytes(b)))),
+        Dtype::F64 => Numbers::Floats(numbers(data, f64::from_le_bytes)),
         other => {
             let expected = "U8, an integer of up to 64 bits, F32 or F64";
             return Err(DataError::malformed(

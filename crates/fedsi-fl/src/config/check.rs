@@ -11,6 +11,9 @@ use crate::methods::{self, Method};
 /// Largest number of threads anyone may ask for.
 const MOST_THREADS: usize = 1024;
 
+/// Largest number of clients: what a machine can evaluate within days.
+const MOST_CLIENTS: usize = 10_000_000;
+
 /// A config that was found sound. Nothing else can be run.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -81,7 +84,12 @@ impl Config {
         if matches!(partition.kind, PartitionKind::Natural | PartitionKind::File) {
             return Ok(()); // the data says how many clients there are
         }
-        whole("partition.clients", partition.clients, 1..=u32::MAX as usize, "at least 1 client")?;
+        whole(
+            "partition.clients",
+            partition.clients,
+            1..=MOST_CLIENTS,
+            "at least 1 and at most 10000000 clients",
+        )?;
         self.participants_of(partition.clients).map(|_| ())
     }
 

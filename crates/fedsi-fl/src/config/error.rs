@@ -26,6 +26,12 @@ pub enum ConfigError {
         /// The parser's words.
         reason: String,
     },
+    /// A setting on the command line that is none.
+    #[error("`--set {text}`: expected KEY=VALUE, as in `--set training.batch=20`")]
+    Assignment {
+        /// What was given.
+        text: String,
+    },
     /// A key that does not exist.
     #[error("unknown key `{key}` in {origin}{hint}; `fedsi config` shows all keys")]
     UnknownKey {
@@ -71,8 +77,12 @@ pub enum ConfigError {
 
 /// ` (did you mean ...?)`, where one of the known names is near.
 pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    known
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+    nearest(known.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate)))
+}
+
+/// The hint for the candidate most like what was given, if it is alike at all; likeness is 0 to 1.
+pub(crate) fn nearest<'a>(candidates: impl Iterator<Item = (f64, &'a str)>) -> String {
+    candidates
         .filter(|&(likeness, _)| likeness > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| format!(" (did you mean `{candidate}`?)"))

@@ -5,6 +5,7 @@ use std::path::Path;
 use fedsi_data::{DatasetName, Size};
 use toml::{Table, Value};
 
+use super::error::nearest;
 use super::{Config, ConfigError, hint};
 
 /// One layer of settings and where it came from.
@@ -59,11 +60,7 @@ pub fn assignment(text: &str) -> Result<(String, Value), ConfigError> {
     let (key, value) =
         text.split_once('=').map(|(key, value)| (key.trim(), value.trim())).unwrap_or_default();
     if key.is_empty() {
-        return Err(ConfigError::Syntax {
-            origin: format!("`--set {text}`"),
-            place: String::new(),
-            reason: "expected KEY=VALUE, as in `--set training.batch=20`".to_owned(),
-        });
+        return Err(ConfigError::Assignment { text: text.to_owned() });
     }
     let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     Ok((key.to_owned(), parsed.unwrap_or_else(|| Value::String(value.to_owned()))))
@@ -80,7 +77,7 @@ pub fn resolve(overrides: &[Overrides]) -> Result<Config, ConfigError> {
     }
     let defaults = defaults_for(&wanted)?;
     for layer in overrides {
-        refuse_unknown(&layer.table, &defaults, "", &layer.origin)?;
+        refuse_unknown(&layer.table, &defaults, &layer.origin)?;
     }
     let mut table = defaults;
     merge(&mut table, wanted);
@@ -98,9 +95,12 @@ fn plain_words(message: &str) -> String {
         ["invalid value: integer `", "invalid type: integer `"].iter().find_map(|p| message.strip_prefix(p));
     match found.and_then(|rest| rest.split_once("`, expected ")) {
         Some((value, "usize" | "u64")) => format!("found {value}, expected a whole number, 0 or more"),
-        _ => message
-            .replace("expected usize", "expected a whole number")
-            .replace("expected f64", "expected a number"),
+        _ => match message.split_once(", expected struct ") {
+            Some((found, _)) => format!("{found}, expected a section with keys of its own"),
+            None => message
+                .replace("expected usize", "expected a whole number")
+                .replace("expected f64", "expected a number"),
+        },
     }
 }
 
@@ -170,23 +170,48 @@ fn insert(table: &mut Table, key: &str, value: Value) -> Result<(), ConfigError>
     }
 }
 
-/// Every table and key of `given` must be in `known`.
-fn refuse_unknown(given: &Table, known: &Table, prefix: &str, origin: &str) -> Result<(), ConfigError> {
-    for (key, value) in given {
-        let whole = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        match (known.get(key), value) {
-            (Some(Value::Table(known)), Value::Table(given)) => refuse_unknown(given, known, &whole, origin)?,
-            (Some(_), _) => {}
-            (None, _) => {
-                return Err(ConfigError::UnknownKey {
-                    hint: hint(key, known.keys().map(String::as_str)),
-                    key: whole,
-                    origin: origin.to_owned(),
-                });
-            }
+/// Every table and key of `given` must be among the `defaults`.
+fn refuse_unknown(given: &Table, defaults: &Table, origin: &str) -> Result<(), ConfigError> {
+    let known = keys(defaults, "");
+    let unknown = keys(given, "").into_iter().find(|key| {
+        // What lies within a value that is no section is that value's own business.
+        !known.contains(key)
+            && !known.iter().any(|known| key.starts_with(&format!("{known}.")) && is_value(defaults, known))
+    });
+    match unknown {
+        None => Ok(()),
+        Some(key) => {
+            Err(ConfigError::UnknownKey { hint: hint_for(&key, &known), key, origin: origin.to_owned() })
         }
     }
-    Ok(())
+}
+
+/// All keys of a table, sections first, each with the sections it lies in.
+fn keys(table: &Table, prefix: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for (key, value) in table {
+        let whole = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        all.push(whole.clone());
+        if let Value::Table(inner) = value {
+            all.extend(keys(inner, &whole));
+        }
+    }
+    all
+}
+
+fn is_value(table: &Table, key: &str) -> bool {
+    lookup(table, &key.split('.').collect::<Vec<_>>()).is_some_and(|value| !value.is_table())
+}
+
+/// The known key most like a wrong one, by its last word, so that `batch` finds `training.batch`; of equals one
+/// in the same section.
+fn hint_for(key: &str, known: &[String]) -> String {
+    let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
+    nearest(known.iter().map(|known| {
+        let (its_section, its_word) = known.rsplit_once('.').unwrap_or(("", known));
+        let likeness = strsim::jaro_winkler(word, its_word);
+        (if section == its_section { likeness } else { 0.98 * likeness }, known.as_str())
+    }))
 }
 
 fn place(text: &str, offset: usize) -> String {

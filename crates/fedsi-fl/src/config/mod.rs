@@ -27,6 +27,7 @@ pub struct Config {
     /// Every random draw of the run follows from this number, 0 up to 2^63 - 1.
     pub seed: u64,
     /// How often the server hears from clients, at least 1.
+    #[schemars(range(min = 1))]
     pub rounds: usize,
     /// Threads that train clients side by side; 0: one for each core. Changes no result.
     pub threads: usize,
@@ -91,8 +92,10 @@ pub enum Weighting {
 #[serde(deny_unknown_fields)]
 pub struct TrainingConfig {
     /// Passes over a participant's data in a round, over all phases of the method together; at least 1.
+    #[schemars(range(min = 1))]
     pub epochs: usize,
     /// Samples a step; the short last batch is kept.
+    #[schemars(range(min = 1))]
     pub batch: usize,
     /// adam or sgd, with fresh state every round.
     pub optimizer: OptimizerName,

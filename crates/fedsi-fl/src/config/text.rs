@@ -9,10 +9,31 @@ use super::{Config, ConfigError};
 /// Column at which comments wrap.
 const WIDTH: usize = 100;
 
-/// The JSON schema of a complete config.
+/// The JSON schema of a config file: any of the keys, none of them required.
 #[must_use]
 pub fn schema() -> Json {
+    let mut schema = full_schema();
+    let sections = sections(&schema, &schema);
+    for name in sections {
+        if let Some(section) = schema["$defs"][&name].as_object_mut() {
+            section.remove("required");
+        }
+    }
+    if let Some(root) = schema.as_object_mut() {
+        root.remove("required");
+    }
+    schema
+}
+
+fn full_schema() -> Json {
     schemars::schema_for!(Config).to_value()
+}
+
+/// The definitions of all sections below a schema.
+fn sections(schema: &Json, root: &Json) -> Vec<String> {
+    let properties = schema["properties"].as_object().into_iter().flat_map(|properties| properties.values());
+    let names = properties.filter_map(|property| property["$ref"].as_str()?.strip_prefix("#/$defs/"));
+    names.flat_map(|name| [vec![name.to_owned()], sections(&root["$defs"][name], root)].concat()).collect()
 }
 
 /// The config as complete, rerunnable TOML, every key under its explanation.
@@ -22,7 +43,7 @@ pub fn schema() -> Json {
 pub fn commented(config: &Config) -> Result<String, ConfigError> {
     let table = Table::try_from(config)
         .map_err(|error| ConfigError::Type { key: "config".to_owned(), reason: error.to_string() })?;
-    let schema = schema();
+    let schema = full_schema();
     let mut text = String::new();
     section(&mut text, &table, &schema, &schema, "");
     Ok(text)

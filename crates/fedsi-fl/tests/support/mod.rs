@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use fedsi_data::{
-    DatasetName, Federation, PartitionKind, Samples, Size, Split, TargetScaling, Targets, Task,
-};
+use fedsi_data::{DatasetName, Federation, PartitionKind, Samples, Scaling, Size, Split, Targets, Task};
 use fedsi_fl::{Config, Simulation};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
@@ -57,7 +55,7 @@ impl Federation for Clouds {
     fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
         vec![self.count(client, split) / CLASSES; CLASSES]
     }
-    fn target_scaling(&self) -> Option<&TargetScaling> {
+    fn target_scaling(&self) -> Option<&Scaling> {
         None
     }
 }
@@ -90,11 +88,6 @@ pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: 
         simulation.round().unwrap();
     }
     let mut models = Vec::new();
-    simulation
-        .evaluate(|client| {
-            models.push(client.parameters);
-            Ok(())
-        })
-        .unwrap();
+    simulation.evaluate(|_| Ok(()), |client| models.push(client.parameters)).unwrap();
     models
 }

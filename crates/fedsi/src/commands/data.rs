@@ -12,7 +12,9 @@ use crate::table::Table;
 
 pub(crate) fn data(arguments: DataArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {
     match arguments.command {
-        DataCommand::List(list) if list.partition.is_some() => partition(*list, as_json),
+        DataCommand::List(list) if list.partition.is_some() || list.settings.any() => {
+            partition(*list, as_json)
+        }
         DataCommand::List(_) => list(as_json),
         DataCommand::Fetch(fetch) => download(&fetch, screen, as_json),
         DataCommand::Check(check) => inspect(&check, as_json),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedsi_fl::record::{ClientScores, Figure, Summary};
+use fedsi_fl::record::{Figure, Scores, Summary};
 use fedsi_fl::{Checked, RunFolder, run};
 use fedsi_metrics::Summary as Spread;
 
@@ -18,12 +18,21 @@ const MOST_LINES: usize = 20;
 
 pub(crate) fn run(arguments: &RunArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
     let config = arguments.settings.checked()?;
-    let default = || RunFolder::default_path(Path::new(""), &config);
-    let folder = RunFolder::claim(&arguments.out.clone().unwrap_or_else(default), arguments.force)?;
+    let folder = match &arguments.out {
+        Some(path) => RunFolder::claim(path, arguments.force, &config)?,
+        None => RunFolder::claim_default(Path::new(""), &config)?,
+    };
     let path = folder.path().to_owned();
-    let summary = run::run(&config, folder, &mut RunBar::new(screen))?;
-    let report =
-        fedsi_report::write_run(&path).context("the run is complete and saved, but its report failed")?;
+    let summary = match run::run(&config, folder, &mut RunBar::new(screen)) {
+        Err(error) if path.join("config.toml").exists() => {
+            let saved = format!("the run stopped, and what was saved is in {}", path.display());
+            return Err(anyhow::Error::new(error).context(saved));
+        }
+        other => other?,
+    };
+    let report = fedsi_report::write_run(&path, &summary);
+    run::complete(&path, &summary)?;
+    let report = report.context("the run is complete and saved, but its report failed")?;
     if json {
         return print_json(&summary);
     }
@@ -47,7 +56,8 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         summary.clients.len()
     )?;
     write!(text, "{}", scores_table(summary))?;
-    writeln!(text, "\nmodel evaluated: {}", config.method().evaluated)?;
+    writeln!(text, "\n{}", pooling(summary))?;
+    writeln!(text, "model evaluated: {}", config.method().evaluated)?;
     let seconds = summary.seconds;
     writeln!(
         text,
@@ -75,7 +85,7 @@ fn scores_table(summary: &Summary) -> Table {
     };
     if clients.len() <= MOST_LINES {
         for client in clients {
-            line(&label(client), client.samples.to_string(), &client.scores.figures());
+            line(&client.label(), client.samples.to_string(), &client.scores.figures());
         }
     }
     let scores: Vec<Vec<Figure>> = clients.iter().map(|client| client.scores.figures()).collect();
@@ -97,6 +107,12 @@ fn scores_table(summary: &Summary) -> Table {
     table
 }
 
-fn label(client: &ClientScores) -> String {
-    client.name.as_ref().map_or_else(|| client.id.to_string(), |name| format!("{} {name}", client.id))
+/// How the last line of the table comes about.
+const fn pooling(summary: &Summary) -> &'static str {
+    match summary.scores {
+        Scores::Classification { .. } => {
+            "all: accuracy is the mean over clients, the rest is pooled over all test samples"
+        }
+        Scores::Regression { .. } => "all: pooled over all test samples, in the units of the data",
+    }
 }

@@ -1,0 +1,38 @@
+//! Hand-made good and bad files, and damage done to good ones.
+
+mod arrays;
+mod damage;
+mod images;
+mod tables;
+
+use std::path::Path;
+
+use super::*;
+use crate::federation::{Federation, Split, Targets, Task};
+use crate::spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
+
+fn complaint<T>(result: Result<T, DataError>) -> String {
+    let text = result.err().expect("an error was expected").to_string();
+    assert!(!text.contains('\n'), "more than one line: {text}");
+    text
+}
+
+fn files(dir: &Path, train: &str) -> FilesSpec {
+    FilesSpec { train: dir.join(train), ..FilesSpec::default() }
+}
+
+fn open_spec(files: FilesSpec, kind: PartitionKind) -> Result<Box<dyn Federation>, DataError> {
+    let data = DataSpec { files, ..DataSpec::defaults(DatasetName::Files, Size::Small) };
+    let defaults = PartitionSpec::defaults(DatasetName::Files, Size::Small);
+    let partition = PartitionSpec { kind, clients: 2, test_fraction: 0.25, ..defaults };
+    crate::open(&data, &partition, 1)
+}
+
+/// Whether standardised values are those of consecutive whole numbers.
+fn evenly_spaced(values: &[f32], std: f64) {
+    assert_eq!(values.len(), 60);
+    for pair in values.windows(2) {
+        let step = f64::from(pair[1] - pair[0]) * std;
+        assert!((step - 1.0).abs() < 1e-4, "{pair:?} are {step} apart");
+    }
+}

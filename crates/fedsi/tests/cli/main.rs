@@ -1,0 +1,12 @@
+//! The command line from end to end, as a person or a script meets it. Nothing here needs a network or a download.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_input;
+mod commands;
+mod fetch;
+mod folders;
+mod own_data;
+mod repeatable;
+mod run;
+mod support;

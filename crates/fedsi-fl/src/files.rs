@@ -64,27 +64,28 @@ pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, String> {
         Ok(found) => Err(format!("`{name}` is {:?}, expected {kind:?}", found.dtype())),
         Err(error) => Err(format!("`{name}`: {error}")),
     };
-    let floats = |name: &str| -> Result<Vec<f32>, String> {
-        let bytes = find(name, Dtype::F32)?.data().as_chunks::<4>().0;
-        Ok(bytes.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+    let doubles = |name: &str| -> Result<Vec<f64>, String> {
+        let bytes = find(name, Dtype::F64)?.data().as_chunks::<8>().0;
+        Ok(bytes.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect())
     };
-    let columns = |name: &str| match find(name, Dtype::F32)?.shape() {
+    let columns = |name: &str, kind: Dtype| match find(name, kind)?.shape() {
         [_, columns] if *columns > 0 => Ok(*columns),
         other => Err(format!("`{name}` has the shape {other:?}, expected two sides")),
     };
     if tensors.tensor("probabilities").is_err() {
         return Ok(Predictions::Values {
-            outputs: columns("mean")?,
-            mean: floats("mean")?,
-            variance: floats("variance")?,
-            targets: floats("targets")?,
+            outputs: columns("mean", Dtype::F64)?,
+            mean: doubles("mean")?,
+            variance: doubles("variance")?,
+            targets: doubles("targets")?,
         });
     }
+    let probabilities = find("probabilities", Dtype::F32)?.data().as_chunks::<4>().0;
     let labels = find("labels", Dtype::I64)?.data().as_chunks::<8>().0;
     let label = |&bytes| u32::try_from(i64::from_le_bytes(bytes)).map_err(|_| "a label below 0".to_owned());
     Ok(Predictions::Classes {
-        classes: columns("probabilities")?,
-        probabilities: floats("probabilities")?,
+        classes: columns("probabilities", Dtype::F32)?,
+        probabilities: probabilities.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
         labels: labels.iter().map(label).collect::<Result<_, _>>()?,
     })
 }
@@ -101,6 +102,11 @@ impl Values {
     pub(crate) fn f32(name: &str, shape: Vec<usize>, values: &[f32]) -> Self {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self { name: name.to_owned(), kind: Dtype::F32, shape, bytes }
+    }
+
+    pub(crate) fn f64(name: &str, shape: Vec<usize>, values: &[f64]) -> Self {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name: name.to_owned(), kind: Dtype::F64, shape, bytes }
     }
 
     pub(crate) fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
@@ -144,9 +150,9 @@ pub(crate) fn prediction_tensors(predictions: &Predictions, clients: &[usize]) -
         Predictions::Values { outputs, mean, variance, targets } => {
             let shape = vec![targets.len() / outputs, *outputs];
             vec![
-                Values::f32("mean", shape.clone(), mean),
-                Values::f32("variance", shape.clone(), variance),
-                Values::f32("targets", shape, targets),
+                Values::f64("mean", shape.clone(), mean),
+                Values::f64("variance", shape.clone(), variance),
+                Values::f64("targets", shape, targets),
             ]
         }
     };

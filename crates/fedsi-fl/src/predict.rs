@@ -28,12 +28,12 @@ pub enum Predictions {
     Values {
         /// How many targets a sample has.
         outputs: usize,
+        /// Samples x outputs, in f64 because a target may be a year, or seconds since 1970.
+        mean: Vec<f64>,
         /// Samples x outputs.
-        mean: Vec<f32>,
-        /// Samples x outputs.
-        variance: Vec<f32>,
+        variance: Vec<f64>,
         /// The true values.
-        targets: Vec<f32>,
+        targets: Vec<f64>,
     },
 }
 
@@ -142,18 +142,15 @@ pub fn predict(
             } else {
                 residual_noise(trade, parameters, known, width)
             };
-            let own_unit =
-                |index: usize, value: f64| scaling.map_or(value, |s| s.restore(index % width, value));
-            let restore = |values: &[f32]| -> Vec<f32> {
-                values
-                    .iter()
-                    .enumerate()
-                    .map(|(index, &value)| own_unit(index, f64::from(value)) as f32)
-                    .collect()
+            let restore = |values: &[f32]| -> Vec<f64> {
+                let own_unit = |(index, &value): (usize, &f32)| {
+                    scaling.map_or(f64::from(value), |s| s.restore(index % width, f64::from(value)))
+                };
+                values.iter().enumerate().map(own_unit).collect()
             };
             let variance = (0..targets.len()).map(|index| {
                 let stored = noise[index % width] * noise[index % width];
-                scaling.map_or(stored, |s| s.restore_variance(index % width, stored)) as f32
+                scaling.map_or(stored, |s| s.restore_variance(index % width, stored))
             });
             Predictions::Values {
                 outputs: width,

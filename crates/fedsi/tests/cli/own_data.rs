@@ -96,7 +96,7 @@ fn a_regression_ends_in_errors_likelihood_and_coverage() {
     let names: Vec<&str> = arrays.keys().map(String::as_str).collect();
     assert_eq!(names, ["client", "mean", "targets", "variance"]);
     for name in ["mean", "targets", "variance"] {
-        assert_eq!((arrays[name].0, &arrays[name].1[..]), (Dtype::F32, &[60, 1][..]), "{name}");
+        assert_eq!((arrays[name].0, &arrays[name].1[..]), (Dtype::F64, &[60, 1][..]), "{name}");
     }
     assert_eq!((arrays["client"].0, &arrays["client"].1[..]), (Dtype::I64, &[60][..]));
     assert!(arrays["variance"].2.iter().all(|&variance| variance > 0.0), "a variance that is not above 0");

@@ -135,6 +135,7 @@ pub(crate) fn arrays(bytes: &[u8]) -> BTreeMap<String, (Dtype, Vec<usize>, Vec<f
             Dtype::F32 => {
                 data.as_chunks::<4>().0.iter().map(|&four| f64::from(f32::from_le_bytes(four))).collect()
             }
+            Dtype::F64 => data.as_chunks::<8>().0.iter().map(|&eight| f64::from_le_bytes(eight)).collect(),
             Dtype::I64 => {
                 data.as_chunks::<8>().0.iter().map(|&eight| i64::from_le_bytes(eight) as f64).collect()
             }

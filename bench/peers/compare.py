@@ -36,16 +36,16 @@ def measure(command):
 
 def table(results):
     """A Markdown table: seconds a round, and how many times faster fedsi is."""
+    peers = list(next(iter(results.values())))
+    others = peers[1:]
     lines = [
-        "| case | fedsi s | torch s | jax s | torch / fedsi | jax / fedsi |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| case | " + " | ".join([f"{peer} s" for peer in peers] + [f"{peer} / fedsi" for peer in others]) + " |",
+        "|---|" + "---:|" * (len(peers) + len(others)),
     ]
-    for case, peers in results.items():
-        best = {peer: min(turn["seconds_best"] for turn in turns) for peer, turns in peers.items()}
-        lines.append(
-            f"| {case} | {best['fedsi']:.4f} | {best['torch']:.4f} | {best['jax']:.4f} "
-            f"| {best['torch'] / best['fedsi']:.2f} | {best['jax'] / best['fedsi']:.2f} |"
-        )
+    for case, turns in results.items():
+        best = {peer: min(turn["seconds_best"] for turn in turns[peer]) for peer in peers}
+        cells = [f"{best[peer]:.4f}" for peer in peers] + [f"{best[peer] / best['fedsi']:.2f}" for peer in others]
+        lines.append(f"| {case} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -54,8 +54,11 @@ def main():
     parser.add_argument("--fedsi", required=True, help="the fedsi-bench binary")
     parser.add_argument("--results", type=Path, required=True, help="where every turn's JSON goes")
     parser.add_argument("--quick", action="store_true", help="the small cases only, fewer repeats")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="this case only; may be repeated")
+    parser.add_argument("--without-jax", action="store_true", help="leave JAX out")
     options = parser.parse_args()
-    cases = [case for case in CASES.values() if not (options.quick and case.is_large)]
+    wanted = options.case or [case.name for case in CASES.values() if not (options.quick and case.is_large)]
+    cases = [CASES[name] for name in wanted]
 
     results = {case.name: {} for case in cases}
     for case in cases:
@@ -63,6 +66,8 @@ def main():
         turns, repeats = (2, 3) if options.quick else (2, 2) if case.is_large else (3, 5)
         for turn in range(turns):
             for peer, command in commands(options.fedsi, name, repeats).items():
+                if peer == "jax" and options.without_jax:
+                    continue
                 measured = measure(command)
                 results[name].setdefault(peer, []).append(measured)
                 print(f"{name} turn {turn + 1}/{turns}: {peer} {measured['seconds_best']:.4f} s", file=sys.stderr)

@@ -53,7 +53,7 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// Reads what [`prediction_tensors`] wrote.
+/// Reads `predictions.safetensors`.
 ///
 /// # Errors
 /// Bytes that are no such file.

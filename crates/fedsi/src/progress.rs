@@ -90,21 +90,20 @@ impl Observer for RunBar<'_> {
     fn started(&mut self, simulation: &Simulation, rounds: usize) {
         let (clients, parameters) = (simulation.federation().clients(), simulation.network().layout().len());
         tracing::info!(clients, parameters, "training");
-        self.replace(rounds as u64, "training {bar:30} round {pos}/{len}  {msg}  {per_sec}, {eta} left");
+        self.replace(rounds as u64, "training {wide_bar} {pos}/{len}  {msg}, {eta} left");
     }
 
     fn round(&mut self, record: &RoundRecord) {
-        if let Some(loss) = record.train_loss {
-            let accuracy = record.validation.and_then(|validation| validation.accuracy);
-            let held_out = accuracy.map(|value| format!("  held-out accuracy {:.1}%", 100.0 * value));
-            self.bar.set_message(format!("loss {loss:.4}{}", held_out.unwrap_or_default()));
-        }
+        let loss = record.train_loss.map(|loss| format!("loss {loss:.4}, ")).unwrap_or_default();
+        let accuracy = record.validation.and_then(|validation| validation.accuracy);
+        let held_out = accuracy.map(|value| format!("held-out {:.1}%, ", 100.0 * value)).unwrap_or_default();
+        self.bar.set_message(format!("{loss}{held_out}{:.1} rounds/s", self.bar.per_sec()));
         self.bar.inc(1);
     }
 
     fn evaluated(&mut self, clients: usize, total: usize) {
         if clients == 1 {
-            self.replace(total as u64, "evaluating {bar:30} client {pos}/{len}  {eta} left");
+            self.replace(total as u64, "evaluating {wide_bar} client {pos}/{len}  {eta} left");
         }
         self.bar.set_position(clients as u64);
         if clients == total {

@@ -74,7 +74,7 @@ fn partition(mut arguments: ListArguments, as_json: bool) -> anyhow::Result<()> 
 fn download(arguments: &FetchArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {
     let name: DatasetName = arguments.name.parse().map_err(|error| BadInput(format!("{error}")))?;
     let options = FetchOptions { mirrors: arguments.mirror.clone(), ..FetchOptions::default() };
-    let bar = screen.bar(0, "{msg:32} {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}, {eta} left");
+    let bar = screen.bar(0, "{msg} {wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}, {eta} left");
     let fetched = fedsi_data::fetch(name, &arguments.data_dir, &options, &mut |progress| match progress {
         FetchProgress::Present { file } => tracing::info!("{file} is there already"),
         FetchProgress::Received { file, done, total } => {

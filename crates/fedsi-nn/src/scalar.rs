@@ -49,7 +49,7 @@ mod private {
 ///
 /// Worth it even for loops that do not vectorise: a matrix product leaves the upper halves of the vector
 /// registers in use, and baseline (SSE) code that follows pays for merging with them at every instruction.
-/// Measured: the softmax of a batch took four times as long without this.
+/// Measured: with softmax and loss in here a step of the paper's MLP went from about 0.30 to 0.21 ms.
 #[inline(always)]
 pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)

@@ -58,6 +58,24 @@ pub fn columns<T: Scalar>(
     sink.values
 }
 
+/// Derivatives of one backpropagated output of one sample in some of a layer's parameters: `indices` count
+/// within the layer, weight before bias; `input` and `output_gradient` are what a [`GradientSink`] receives for
+/// the sample.
+///
+/// Cost: one multiplication for each index in a linear layer, one for each index and position in a convolution.
+pub fn derivatives<T: Scalar>(
+    network: &Network,
+    layer: usize,
+    input: &[T],
+    output_gradient: &[T],
+    indices: &[usize],
+    into: &mut [T],
+) {
+    for (value, &index) in into.iter_mut().zip(indices) {
+        *value = network.layers[layer].derivative(input, output_gradient, index);
+    }
+}
+
 struct Columns<'a, T> {
     selected: &'a [usize],
     outputs: usize,

@@ -1,6 +1,9 @@
 //! The memory of a forward pass, and the way back.
 
-use crate::layers::{Layer, PoolKind};
+use rand::Rng;
+
+use crate::layers::{Layer, Linear, PoolKind};
+use crate::noise::LayerNoise;
 use crate::{LayerSet, Network, Scalar};
 
 /// Activations and gradients of a batch, allocated once for the largest batch and reused.
@@ -19,6 +22,9 @@ pub struct Tape<T> {
     gradient: Vec<T>,
     next_gradient: Vec<T>,
     scratch: Vec<T>,
+    /// The noise of the last forward pass; empty where it had none.
+    noise: Vec<LayerNoise<T>>,
+    noisy: bool,
 }
 
 /// Receives what a backward pass finds at each layer with parameters that was asked for.
@@ -50,6 +56,10 @@ impl<T: Scalar> ParameterGradient<T> {
     #[must_use]
     pub fn values(&self) -> &[T] {
         &self.values
+    }
+
+    pub(crate) fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
     }
 }
 
@@ -85,6 +95,8 @@ impl<T: Scalar> Tape<T> {
             gradient: vec![T::zero(); capacity * widest],
             next_gradient: vec![T::zero(); capacity * widest],
             scratch: vec![T::zero(); largest_scratch(network)],
+            noise: Vec::new(),
+            noisy: false,
         }
     }
 
@@ -113,18 +125,44 @@ impl<T: Scalar> Tape<T> {
     /// Runs the batch written to [`Self::inputs_mut`] through all layers; returns the outputs (logits, or
     /// regression means).
     pub fn forward(&mut self, network: &Network, parameters: &[T]) -> &[T] {
-        let slot = self.forward_to(network, parameters, network.layers.len());
+        self.noisy = false;
+        let slot = self.forward_to(network, parameters, network.layers.len(), &mut Exact);
+        &self.activations[slot][..self.batch * network.outputs()]
+    }
+
+    /// [`Self::forward`] under Gaussian noise of standard deviation `deviation` on the parameters of `layers`:
+    /// independent noise for each sample in a linear layer, one draw for the batch in a convolution. A
+    /// [`Self::backward`] that follows is the gradient of what these draws gave.
+    pub fn forward_noisy(
+        &mut self,
+        network: &Network,
+        parameters: &[T],
+        layers: &LayerSet,
+        deviation: f64,
+        rng: &mut impl Rng,
+    ) -> &[T] {
+        self.noisy = true;
+        self.noise.resize(network.layers.len(), LayerNoise::None);
+        let mut noise = Gaussian { layers, deviation, rng };
+        let slot = self.forward_to(network, parameters, network.layers.len(), &mut noise);
         &self.activations[slot][..self.batch * network.outputs()]
     }
 
     /// Runs the batch through all layers but the head; returns the features that the head would see.
     pub fn forward_body(&mut self, network: &Network, parameters: &[T]) -> &[T] {
-        let slot = self.forward_to(network, parameters, network.layers.len() - 1);
+        self.noisy = false;
+        let slot = self.forward_to(network, parameters, network.layers.len() - 1, &mut Exact);
         &self.activations[slot][..self.batch * network.features()]
     }
 
     /// Runs the first `layers` layers; returns the slot of the last activations.
-    fn forward_to(&mut self, network: &Network, parameters: &[T], layers: usize) -> usize {
+    fn forward_to(
+        &mut self,
+        network: &Network,
+        parameters: &[T],
+        layers: usize,
+        noise: &mut impl Perturb<T>,
+    ) -> usize {
         let batch = self.batch;
         let mut slot = 0;
         for (index, layer) in network.layers[..layers].iter().enumerate() {
@@ -135,9 +173,16 @@ impl<T: Scalar> Tape<T> {
             let x = &before[slot][..batch * network.sizes[index]];
             let y = &mut after[0][..batch * network.sizes[index + 1]];
             let own = &parameters[network.layout().of_layer(index)];
+            let drawn = self.noise.get_mut(index);
             match layer {
-                Layer::Linear(linear) => linear.forward(own, x, y, batch),
-                Layer::Conv(conv) => conv.forward(own, x, y, batch, &mut self.scratch),
+                Layer::Linear(linear) => {
+                    linear.forward(own, x, y, batch);
+                    noise.outputs(index, linear, drawn, x, y);
+                }
+                Layer::Conv(conv) => {
+                    let own = noise.weights(index, drawn, own);
+                    conv.forward(own, x, y, batch, &mut self.scratch);
+                }
                 Layer::Pool(pool) => pool.forward(x, y, batch, &mut self.winners[index]),
                 Layer::Activation(activation) => activation.forward(x, y),
                 Layer::Flatten => {}
@@ -187,13 +232,89 @@ impl<T: Scalar> Tape<T> {
                 continue;
             }
             let dx = &mut self.next_gradient[..batch * network.sizes[index]];
+            let noise = self.noise.get(index).filter(|_| self.noisy);
             match layer {
-                Layer::Linear(linear) => linear.input_gradient(&parameters[own], dy, dx, batch),
-                Layer::Conv(conv) => conv.input_gradient(&parameters[own], dy, dx, batch, &mut self.scratch),
+                Layer::Linear(linear) => {
+                    linear.input_gradient(&parameters[own], dy, dx, batch);
+                    if let Some(noise) = noise {
+                        noise.add_input_gradient(linear, x, dy, dx);
+                    }
+                }
+                Layer::Conv(conv) => {
+                    let used = match noise {
+                        Some(LayerNoise::Weights(drawn)) => drawn,
+                        _ => &parameters[own],
+                    };
+                    conv.input_gradient(used, dy, dx, batch, &mut self.scratch);
+                }
                 Layer::Pool(pool) => pool.input_gradient(dy, dx, batch, &self.winners[index]),
                 Layer::Activation(_) | Layer::Flatten => {}
             }
             std::mem::swap(&mut self.gradient, &mut self.next_gradient);
+        }
+    }
+}
+
+/// What happens to a layer with parameters on the way forward.
+trait Perturb<T> {
+    /// After a linear layer: changes its outputs.
+    fn outputs(
+        &mut self,
+        layer: usize,
+        linear: &Linear,
+        drawn: Option<&mut LayerNoise<T>>,
+        x: &[T],
+        y: &mut [T],
+    );
+    /// Before a convolution: the parameters to use.
+    fn weights<'a>(&mut self, layer: usize, drawn: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T];
+}
+
+/// Nothing happens.
+struct Exact;
+
+impl<T> Perturb<T> for Exact {
+    fn outputs(&mut self, _: usize, _: &Linear, _: Option<&mut LayerNoise<T>>, _: &[T], _: &mut [T]) {}
+    fn weights<'a>(&mut self, _: usize, _: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T] {
+        own
+    }
+}
+
+/// Gaussian noise on the parameters of some layers.
+struct Gaussian<'a, R> {
+    layers: &'a LayerSet,
+    deviation: f64,
+    rng: &'a mut R,
+}
+
+impl<T: Scalar, R: Rng> Perturb<T> for Gaussian<'_, R> {
+    fn outputs(
+        &mut self,
+        layer: usize,
+        linear: &Linear,
+        drawn: Option<&mut LayerNoise<T>>,
+        x: &[T],
+        y: &mut [T],
+    ) {
+        match drawn {
+            Some(drawn) if self.layers.contains(layer) => {
+                drawn.perturb_outputs(linear, self.deviation, x, y, self.rng);
+            }
+            Some(drawn) => *drawn = LayerNoise::None,
+            None => {}
+        }
+    }
+
+    fn weights<'a>(&mut self, layer: usize, drawn: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T] {
+        match drawn {
+            Some(drawn) if self.layers.contains(layer) => {
+                drawn.perturb_weights(self.deviation, own, self.rng)
+            }
+            Some(drawn) => {
+                *drawn = LayerNoise::None;
+                own
+            }
+            None => own,
         }
     }
 }

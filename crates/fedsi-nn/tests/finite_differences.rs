@@ -52,6 +52,41 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
+/// Under noise of fixed draws the loss is a function of the parameters; its gradient is what backward gives. In a
+/// linear layer the noise itself depends on the layer's inputs, and so on the parameters below.
+#[test]
+fn gradients_under_noise() {
+    for Case { name, network, parameters, inputs } in cases() {
+        let labels: Vec<u32> = (0..BATCH as u32).map(|row| row % network.outputs() as u32).collect();
+        let still = fedsi_nn::OptimizerSpec::sgd(0.0);
+        let mut trainer = Trainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, BATCH);
+        let noisy = network.all_layers();
+        let mut loss = |parameters: &[f64]| {
+            let mut rng = fedsi_random::Streams::new(3).stream(fedsi_random::Purpose::Batches, 0, 0);
+            let (mut parameters, labels) = (parameters.to_vec(), Targets::Classes(&labels));
+            let noise = (&noisy, 0.3);
+            let loss =
+                trainer.noisy_step(&network, &mut parameters, &inputs, labels, &[0, 1, 2], noise, &mut rng);
+            (loss, trainer.gradient().to_vec())
+        };
+        let (noisy_loss, gradient) = loss(&parameters);
+        let mut numeric = vec![0.0; parameters.len()];
+        let mut moved = parameters.clone();
+        for index in 0..parameters.len() {
+            moved[index] = parameters[index] + STEP;
+            let above = loss(&moved).0;
+            moved[index] = parameters[index] - STEP;
+            numeric[index] = (above - loss(&moved).0) / (2.0 * STEP);
+            moved[index] = parameters[index];
+        }
+        let error = relative_error(&gradient, &numeric);
+        assert!(error < 1e-6 || network.outputs() == 1, "{name}: off by {error:.1e}");
+        let labels = Targets::Classes(&labels);
+        let exact = trainer.step(&network, &mut parameters.clone(), &inputs, labels, &[0, 1, 2]);
+        assert!(exact != noisy_loss || network.outputs() == 1, "{name}: there was no noise");
+    }
+}
+
 #[test]
 fn jacobians_of_all_parameters() {
     for Case { name, network, parameters, inputs } in cases() {

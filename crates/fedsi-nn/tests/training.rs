@@ -26,6 +26,60 @@ fn a_training_step_allocates_nothing() {
             step();
         });
         assert_eq!(counted.count_total, 0, "{name}: allocations in a step");
+
+        let (layers, mut rng) = (network.all_layers(), stream(1));
+        let mut step = || {
+            let noise = (&layers, 0.1);
+            let labels = Targets::Classes(&labels);
+            trainer.noisy_step(&network, &mut parameters, &inputs, labels, &rows, noise, &mut rng)
+        };
+        step(); // room for the noise
+        let counted = allocation_counter::measure(|| {
+            step();
+        });
+        assert_eq!(counted.count_total, 0, "{name}: allocations in a noisy step");
+    }
+}
+
+fn stream(seed: u64) -> fedsi_random::ChaCha8Rng {
+    fedsi_random::Streams::new(seed).stream(fedsi_random::Purpose::Batches, 0, 0)
+}
+
+/// Outputs under noise are distributed as if every weight had been drawn: around the exact ones, with the variance
+/// `sigma^2 (|x|^2 + 1)` that independent weights and bias give, in a linear layer as in a convolution.
+#[test]
+fn noise_on_outputs_is_noise_on_weights() {
+    use LayerSpec::{Flatten, Linear};
+    let dense = Network::new(&[6], &[Linear(3)]).unwrap();
+    // A head that adds nothing: it passes the convolution's only output on.
+    let image = Network::new(&[1, 2, 3], &[conv(1, 2, 1, 0), Flatten, Linear(2)]).unwrap();
+    let passed = [&numbers(1, 5)[..], &[1.0, 0.0, 0.0, 1.0, 0.0, 0.0]].concat();
+    let input = numbers(2, 6);
+    let patch = |columns: [usize; 4]| 1.0 + columns.iter().map(|&c| input[c] * input[c]).sum::<f64>();
+    let whole = 1.0 + input.iter().map(|x| x * x).sum::<f64>();
+    let cases = [
+        ("linear", &dense, numbers(1, 21), dense.all_layers(), vec![whole; 3]),
+        ("convolution", &image, passed, image.body_layers(), vec![patch([0, 1, 3, 4]), patch([1, 2, 4, 5])]),
+    ];
+    for (name, network, parameters, layers, variances) in cases {
+        let (draws, deviation, mut rng) = (20_000, 0.3, stream(7));
+        let mut tape = Tape::new(network, 1);
+        tape.inputs_mut(network, 1).copy_from_slice(&input);
+        let exact = tape.forward(network, &parameters).to_vec();
+        let (mut sums, mut squares) = (vec![0.0; exact.len()], vec![0.0; exact.len()]);
+        for _ in 0..draws {
+            let noisy = tape.forward_noisy(network, &parameters, &layers, deviation, &mut rng);
+            for (index, (noisy, exact)) in noisy.iter().zip(&exact).enumerate() {
+                sums[index] += noisy - exact;
+                squares[index] += (noisy - exact) * (noisy - exact);
+            }
+        }
+        for (index, variance) in variances.iter().enumerate() {
+            let expected = deviation * deviation * variance;
+            let (mean, found) = (sums[index] / draws as f64, squares[index] / draws as f64);
+            assert!(mean.abs() < 4.0 * (expected / draws as f64).sqrt(), "{name} {index}: mean {mean}");
+            assert!((found / expected - 1.0).abs() < 0.05, "{name} {index}: {found}, expected {expected}");
+        }
     }
 }
 
@@ -52,6 +106,37 @@ fn frozen_layers_keep_their_bits_and_the_others_move() {
         assert_eq!(only_head[body.clone()], start[body.clone()], "{name}: the frozen body moved");
         assert_ne!(only_head[head.clone()], start[head], "{name}: the head did not move");
         assert!(body.is_empty() || only_body[body.clone()] != start[body], "{name}: the body did not move");
+    }
+}
+
+/// With a prior, the gradient is that of `loss + 1/2 sum weight (theta - mean)^2`, and a reset forgets it.
+#[test]
+fn a_prior_pulls_towards_its_mean() {
+    for (name, network) in zoo() {
+        let size = network.layout().len();
+        let (start, mean) = (numbers(1, size), numbers(5, size));
+        let weight: Vec<f64> = numbers(6, size).iter().map(|x| x * x).collect();
+        let inputs = numbers(2, 3 * network.inputs());
+        let labels: Vec<u32> = (0..3).map(|row| row % network.outputs() as u32).collect();
+        let still = OptimizerSpec::sgd(0.0);
+        let mut trainer = Trainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, 3);
+        let gradient = |prior: bool, trainer: &mut Trainer<f64>| {
+            if prior {
+                trainer.set_prior(&mean, weight.iter().copied());
+            }
+            let (mut parameters, labels) = (start.clone(), Targets::Classes(&labels));
+            let loss = trainer.step(&network, &mut parameters, &inputs, labels, &[0, 1, 2]);
+            (loss, trainer.gradient().to_vec())
+        };
+        let (plain_loss, plain) = gradient(false, &mut trainer);
+        let (loss, pulled) = gradient(true, &mut trainer);
+        assert_eq!(loss, plain_loss, "{name}: the loss told is that of the data");
+        for index in 0..size {
+            let expected = plain[index] + weight[index] * (start[index] - mean[index]);
+            assert!((pulled[index] - expected).abs() < 1e-12, "{name}: parameter {index}");
+        }
+        trainer.reset();
+        assert_eq!(gradient(false, &mut trainer).1, plain, "{name}: after a reset");
     }
 }
 

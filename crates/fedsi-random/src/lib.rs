@@ -46,6 +46,14 @@ pub enum Purpose {
     Digits = 6,
     /// Which of a client's training samples are held out for validation.
     Validation = 7,
+    /// Which parameters of a client have a distribution, where the rule is random.
+    Selection = 8,
+    /// Draws from a client's predictive distribution.
+    Prediction = 9,
+    /// Which of a client's training samples are set aside until its prior variance is chosen.
+    Calibration = 10,
+    /// Which parameters of a client's personal model have a distribution, where the rule is random.
+    PersonalSelection = 11,
 }
 
 /// The source of all streams of one run.

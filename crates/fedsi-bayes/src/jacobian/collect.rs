@@ -1,0 +1,184 @@
+//! Running the network and keeping what its Jacobian is made of.
+
+use fedsi_nn::{GradientSink, LayerSet, Network, ParameterGradient, Tape, jacobian};
+
+use super::{ColumnSet, WeightedJacobian};
+use crate::Likelihood;
+
+/// Values one batch may take, in activations and in factors of the Jacobian.
+const BATCH_VALUES: usize = 1 << 22;
+
+/// Computes Jacobians batch by batch.
+pub(crate) struct Collector<'a> {
+    network: &'a Network,
+    parameters: &'a [f64],
+    subnetwork: &'a ColumnSet,
+    layers: LayerSet,
+    tape: Tape<f64>,
+    gradient: ParameterGradient<f64>,
+}
+
+impl<'a> Collector<'a> {
+    /// For batches of at most `largest` samples, fewer where memory asks for it.
+    pub(crate) fn new(
+        network: &'a Network,
+        parameters: &'a [f64],
+        subnetwork: &'a ColumnSet,
+        largest: usize,
+    ) -> Self {
+        let gains = subnetwork.units.len() + subnetwork.unstructured();
+        let sample = network.activations() + subnetwork.structured + network.outputs() * gains;
+        let capacity = (BATCH_VALUES / sample.max(1)).clamp(1, largest.max(1));
+        Self {
+            network,
+            parameters,
+            subnetwork,
+            layers: subnetwork.layers(network),
+            tape: Tape::new(network, capacity),
+            gradient: ParameterGradient::new(network),
+        }
+    }
+
+    /// The inputs in batches that fit.
+    pub(crate) fn batches<'b>(&self, inputs: &'b [f64]) -> impl Iterator<Item = &'b [f64]> + use<'b> {
+        inputs.chunks(self.tape.capacity() * self.network.inputs())
+    }
+
+    /// Runs a batch; returns its outputs and its Jacobian, rows weighted by the likelihood's factor (without a
+    /// likelihood: one row an output), columns by `scale`.
+    pub(crate) fn collect(
+        &mut self,
+        inputs: &[f64],
+        likelihood: Option<&Likelihood>,
+        scale: Option<&[f64]>,
+    ) -> (Vec<f64>, WeightedJacobian) {
+        let (network, subnetwork) = (self.network, self.subnetwork);
+        let samples = inputs.len() / network.inputs();
+        let width = network.outputs();
+        self.tape.inputs_mut(network, samples).copy_from_slice(inputs);
+        let outputs = self.tape.forward(network, self.parameters).to_vec();
+        let (rows, factors) = match likelihood {
+            Some(likelihood) => (likelihood.rows(width), likelihood.factors(&outputs, width)),
+            None => (width, Vec::new()),
+        };
+        let total = samples * rows;
+        let mut sink = Sink {
+            subnetwork,
+            scale,
+            rows,
+            row: 0,
+            gradient: &mut self.gradient,
+            found: WeightedJacobian {
+                offsets: (0..=samples).map(|sample| sample * rows).collect(),
+                inputs: subnetwork.units.iter().map(|unit| vec![0.0; samples * unit.columns.len()]).collect(),
+                gains: vec![0.0; total * subnetwork.units.len()],
+                dense: vec![0.0; total * subnetwork.unstructured()],
+            },
+        };
+        for row in 0..rows {
+            let (_, gradient) = self.tape.outputs_and_gradient(network);
+            for (sample, gradient) in gradient.chunks_exact_mut(width).enumerate() {
+                if factors.is_empty() {
+                    gradient.fill(0.0);
+                    gradient[row] = 1.0;
+                } else {
+                    gradient.copy_from_slice(&factors[(sample * rows + row) * width..][..width]);
+                }
+            }
+            sink.row = row;
+            self.tape.backward(network, self.parameters, &self.layers, &mut sink);
+        }
+        (outputs, sink.found)
+    }
+}
+
+struct Sink<'a> {
+    subnetwork: &'a ColumnSet,
+    scale: Option<&'a [f64]>,
+    rows: usize,
+    row: usize,
+    gradient: &'a mut ParameterGradient<f64>,
+    found: WeightedJacobian,
+}
+
+impl GradientSink<f64> for Sink<'_> {
+    fn layer(&mut self, network: &Network, layer: usize, inputs: &[f64], slopes: &[f64], batch: usize) {
+        if let Some(index) = self.subnetwork.linear.iter().position(|own| own.layer == layer) {
+            if self.row == 0 {
+                self.keep_inputs(index, inputs);
+            }
+            let own = &self.subnetwork.linear[index];
+            let units = self.subnetwork.units.len();
+            for (sample, slopes) in slopes.chunks_exact(own.outputs).take(batch).enumerate() {
+                let row = (sample * self.rows + self.row) * units;
+                let gains = &mut self.found.gains[row..][own.units.clone()];
+                for (gain, unit) in gains.iter_mut().zip(&self.subnetwork.units[own.units.clone()]) {
+                    *gain = slopes[unit.output];
+                }
+            }
+        } else if let Some(index) = self.subnetwork.convolutions.iter().position(|own| own.layer == layer) {
+            self.keep_convolution(network, index, inputs, slopes, batch);
+        }
+    }
+}
+
+impl Sink<'_> {
+    fn keep_inputs(&mut self, index: usize, inputs: &[f64]) {
+        let layer = &self.subnetwork.linear[index];
+        for (sample, x) in inputs.chunks_exact(layer.inputs).enumerate() {
+            let units = self.subnetwork.units[layer.units.clone()].iter();
+            for (unit, kept) in units.zip(&mut self.found.inputs[layer.units.clone()]) {
+                let width = unit.columns.len();
+                let kept = &mut kept[sample * width..][..width];
+                for (value, &input) in kept.iter_mut().zip(&unit.inputs) {
+                    *value = x[input];
+                }
+                if unit.bias {
+                    kept[width - 1] = 1.0;
+                }
+                if let Some(scale) = self.scale {
+                    for (value, scale) in kept.iter_mut().zip(&scale[unit.columns.clone()]) {
+                        *value *= scale;
+                    }
+                }
+            }
+        }
+    }
+
+    fn keep_convolution(
+        &mut self,
+        network: &Network,
+        index: usize,
+        inputs: &[f64],
+        slopes: &[f64],
+        batch: usize,
+    ) {
+        let own = &self.subnetwork.convolutions[index];
+        let width = self.subnetwork.unstructured();
+        let place = own.columns.start - self.subnetwork.structured;
+        // All derivatives at once cost about as much as a sixth of them one by one.
+        let most = 6 * own.indices.len() > own.range.len();
+        let images = inputs.chunks_exact(inputs.len() / batch).zip(slopes.chunks_exact(slopes.len() / batch));
+        for (sample, (image, slopes)) in images.enumerate() {
+            let row = (sample * self.rows + self.row) * width + place;
+            let kept = &mut self.found.dense[row..][..own.indices.len()];
+            if slopes.iter().all(|&slope| slope == 0.0) {
+                continue;
+            }
+            if most {
+                self.gradient.layer(network, own.layer, image, slopes, 1);
+                let gradient = &self.gradient.values()[own.range.clone()];
+                for (value, &index) in kept.iter_mut().zip(&own.indices) {
+                    *value = gradient[index];
+                }
+            } else {
+                jacobian::derivatives(network, own.layer, image, slopes, &own.indices, kept);
+            }
+            if let Some(scale) = self.scale {
+                for (value, scale) in kept.iter_mut().zip(&scale[own.columns.clone()]) {
+                    *value *= scale;
+                }
+            }
+        }
+    }
+}

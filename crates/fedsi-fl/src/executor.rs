@@ -4,30 +4,22 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_data::{Federation, Samples, Split};
-use fedsi_random::{Purpose, Streams};
+use fedsi_random::{ChaCha8Rng, Purpose, Streams};
 use rand::seq::SliceRandom as _;
 use rayon::prelude::*;
 
 use crate::RunError;
-use crate::work::{LocalWork, Trade, Trained, Workbench};
+use crate::work::{Busy, LocalData, LocalWork, Trade, Trained, Workbench};
 
 /// Memory for clients' samples that are kept from round to round.
 const CACHE_BYTES: usize = 512 << 20;
-
-/// A client's training data, divided into what it learns from and what it is scored on while training.
-#[derive(Debug)]
-pub struct LocalData {
-    /// What it learns from.
-    pub train: Samples,
-    /// What was held out.
-    pub held_out: Samples,
-}
 
 /// A cohort's work on the cores of this machine: clients side by side, one thread each.
 pub struct CpuExecutor {
     trade: Trade,
     federation: Arc<dyn Federation>,
     held_out: f64,
+    aside: f64,
     streams: Streams,
     threads: rayon::ThreadPool,
     benches: Mutex<Vec<Workbench>>,
@@ -54,7 +46,13 @@ impl CpuExecutor {
             .build()
             .map_err(|error| RunError::Threads { threads, reason: error.to_string() })?;
         let (benches, cache) = (Mutex::default(), Mutex::default());
-        Ok(Self { trade, federation, held_out, streams, threads: pool, benches, cache })
+        Ok(Self { trade, federation, held_out, aside: 0.0, streams, threads: pool, benches, cache })
+    }
+
+    /// From now on clients set this share of their training data aside.
+    pub fn set_aside(&mut self, share: f64) {
+        self.aside = share;
+        *lock(&self.cache) = Cache::default();
     }
 
     /// The network and how it is trained.
@@ -74,7 +72,7 @@ impl CpuExecutor {
     pub fn each<R: Send>(
         &self,
         cohort: Vec<LocalWork>,
-        then: impl Fn(Trained, &LocalData) -> R + Sync,
+        then: impl Fn(Trained, &LocalData, Busy) -> R + Sync,
     ) -> Vec<R> {
         self.threads.install(|| {
             // Clients are few and long: hand them out one by one.
@@ -83,9 +81,10 @@ impl CpuExecutor {
                 .map(|work| {
                     let data = self.data(work.client);
                     let mut bench = lock(&self.benches).pop().unwrap_or_default();
-                    let trained = self.trade.carry_out(work, &data.train, &mut bench);
+                    let trained = self.trade.carry_out(work, &data, &mut bench);
+                    let busy = bench.busy;
                     lock(&self.benches).push(bench);
-                    then(trained, &data)
+                    then(trained, &data, busy)
                 })
                 .collect()
         })
@@ -97,24 +96,31 @@ impl CpuExecutor {
             return data;
         }
         let samples = self.federation.samples(client, Split::Train);
-        let data = Arc::new(hold_out(samples, self.held_out, &self.streams, client));
+        let mut data = LocalData::all(samples);
+        let cut = |samples: &mut Samples, share, purpose| {
+            let mut rng = self.streams.stream(purpose, client as u64, 0);
+            cut_off(samples, share, &mut rng)
+        };
+        data.held_out = cut(&mut data.train, self.held_out, Purpose::Validation);
+        data.aside = cut(&mut data.train, self.aside, Purpose::Calibration);
+        let data = Arc::new(data);
         lock(&self.cache).put(client, Arc::clone(&data));
         data
     }
 }
 
-/// Cuts a random share of a client's training samples off.
-fn hold_out(samples: Samples, share: f64, streams: &Streams, client: usize) -> LocalData {
+/// Cuts a random share of samples off, and returns it.
+fn cut_off(samples: &mut Samples, share: f64, rng: &mut ChaCha8Rng) -> Samples {
     let mut order: Vec<usize> = (0..samples.count).collect();
-    order.shuffle(&mut streams.stream(Purpose::Validation, client as u64, 0));
+    order.shuffle(rng);
     order.truncate((samples.count as f64 * share).floor() as usize);
-    order.sort_unstable();
     if order.is_empty() {
-        let held_out = samples.select(&[]);
-        return LocalData { train: samples, held_out };
+        return samples.select(&[]);
     }
-    let (held_out, train) = samples.split(&order);
-    LocalData { train, held_out }
+    order.sort_unstable();
+    let (cut, rest) = samples.split(&order);
+    *samples = rest;
+    cut
 }
 
 /// A lock held only for moments, by code that does not panic: a poisoned one still guards sound data.
@@ -152,5 +158,5 @@ impl Cache {
 
 fn bytes(data: &LocalData) -> usize {
     // Inputs dominate; a target is one value beside hundreds.
-    (data.train.inputs.len() + data.held_out.inputs.len()) * size_of::<f32>()
+    (data.train.inputs.len() + data.held_out.inputs.len() + data.aside.inputs.len()) * size_of::<f32>()
 }

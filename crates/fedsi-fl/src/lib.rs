@@ -3,17 +3,24 @@
 //! - [`config`]: what a run is told, checked once.
 //! - [`methods`]: each method a declaration of a few lines.
 //! - [`work`] and [`executor`]: the local work of clients as data, and who carries it out.
-//! - [`message`] and [`server`]: what travels, how it is validated and averaged.
+//! - [`infer`]: a client's posterior after its training.
+//! - [`message`], [`server`] and [`aggregate`]: what travels, how it is validated and averaged.
+//! - [`calibrate`]: the prior variance of personal posteriors, chosen on data set aside.
+//! - [`predict`]: from a personal model to predictions and their scores.
 //! - [`simulation`]: a whole federation in one process, round by round.
 //! - [`run`]: a simulation with its files.
 
+pub mod aggregate;
+pub mod calibrate;
 pub mod config;
 mod error;
 pub mod executor;
 mod files;
 mod folder;
+pub mod infer;
 pub mod message;
 pub mod methods;
+mod model_file;
 mod part;
 mod personal;
 pub mod predict;
@@ -27,6 +34,7 @@ pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
 pub use files::{read_predictions, write_whole};
 pub use folder::RunFolder;
+pub use model_file::read_posterior;
 pub use part::Part;
 pub use personal::PersonalStore;
 pub use run::Observer;

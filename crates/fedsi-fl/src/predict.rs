@@ -1,16 +1,26 @@
 //! From a personal model to predictions and their scores.
 
-use fedsi_data::{Samples, Targets, Task};
+use fedsi_bayes::{OutputDistribution, Posterior, Predictive};
+use fedsi_data::{Samples, Scaling, Targets, Task};
 use fedsi_metrics::Bins;
 use fedsi_metrics::regression::GaussianPredictions;
+use fedsi_random::Purpose;
 
-use crate::executor::LocalData;
+use crate::infer::{Inferred, doubles};
+use crate::methods::Gaussian;
 use crate::record::{Scores, Validation};
-use crate::work::Trade;
+use crate::work::{LocalData, Trade};
 
-/// Smallest standard deviation of regression noise, in units of the standardised targets: a client that fits
-/// its samples exactly is not certain of the next one.
-const SMALLEST_NOISE: f64 = 1e-3;
+/// A client's own model: parameters and, where its method infers one, a posterior around them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonalModel {
+    /// Whose: the key of its draws.
+    pub client: usize,
+    /// All parameters.
+    pub parameters: Vec<f32>,
+    /// The distribution of some of them.
+    pub inferred: Option<Inferred>,
+}
 
 /// Predictions for some test samples, beside what is true.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,73 +125,139 @@ impl Predictions {
     }
 }
 
-/// The predictions of a personal model on the client's test samples.
-///
-/// A point model of regression knows its noise from its own residuals, on held-out data where there is some.
-#[must_use]
-pub fn predict(
-    trade: &Trade,
-    task: Task,
-    parameters: &[f32],
-    noise: f64,
-    data: &LocalData,
-    test: &Samples,
-    scaling: Option<&fedsi_data::Scaling>,
-) -> Predictions {
-    let outputs = trade.outputs(parameters, &test.inputs);
-    match (task, &test.targets) {
-        (Task::Classification { classes }, Targets::Classes(labels)) => Predictions::Classes {
-            classes,
-            probabilities: probabilities(&outputs, classes).into_iter().map(|p| p as f32).collect(),
-            labels: labels.clone(),
-        },
-        (Task::Regression { outputs: width }, Targets::Values(targets)) => {
-            let known = if data.held_out.count > 0 { &data.held_out } else { &data.train };
-            let noise = if noise > 0.0 {
-                vec![noise; width]
-            } else {
-                residual_noise(trade, parameters, known, width)
-            };
-            let restore = |values: &[f32]| -> Vec<f64> {
-                let own_unit = |(index, &value): (usize, &f32)| {
-                    scaling.map_or(f64::from(value), |s| s.restore(index % width, f64::from(value)))
-                };
-                values.iter().enumerate().map(own_unit).collect()
-            };
-            let variance = (0..targets.len()).map(|index| {
-                let stored = noise[index % width] * noise[index % width];
-                scaling.map_or(stored, |s| s.restore_variance(index % width, stored))
-            });
-            Predictions::Values {
-                outputs: width,
-                mean: restore(&outputs),
-                variance: variance.collect(),
-                targets: restore(targets),
+/// Rows predicted at a time with a posterior: their covariances of outputs are held at once.
+const ROWS: usize = 2048;
+
+/// How personal models of a run predict.
+#[derive(Clone, Copy, Debug)]
+pub struct Predictor<'a> {
+    /// The network.
+    pub trade: &'a Trade,
+    /// What is predicted.
+    pub task: Task,
+    /// How regression targets were standardised.
+    pub scaling: Option<&'a Scaling>,
+    /// How a posterior becomes a prediction.
+    pub gaussian: Option<&'a Gaussian>,
+}
+
+impl Predictor<'_> {
+    /// The model's predictions on the client's test samples. A regression's noise is known from the residuals
+    /// on the client's own `data`, unless the config says it.
+    #[must_use]
+    pub fn predict(&self, model: &PersonalModel, data: &LocalData, test: &Samples) -> Predictions {
+        match (self.task, &test.targets) {
+            (Task::Classification { classes }, Targets::Classes(labels)) => Predictions::Classes {
+                classes,
+                probabilities: self
+                    .probabilities(model, &test.inputs)
+                    .into_iter()
+                    .map(|p| p as f32)
+                    .collect(),
+                labels: labels.clone(),
+            },
+            (Task::Regression { outputs }, Targets::Values(targets)) => {
+                self.values(model, data, &test.inputs, targets, outputs)
+            }
+            // Data and task were opened together.
+            (Task::Classification { .. }, Targets::Values(_))
+            | (Task::Regression { .. }, Targets::Classes(_)) => Predictions::none(self.task),
+        }
+    }
+
+    /// The probability of each class for each row of inputs, averaged over the posterior where there is one.
+    #[must_use]
+    pub fn probabilities(&self, model: &PersonalModel, inputs: &[f32]) -> Vec<f64> {
+        let classes = self.trade.network.outputs();
+        let (Some(inferred), Some(gaussian)) = (&model.inferred, self.gaussian) else {
+            return probabilities(&self.trade.outputs(&model.parameters, inputs), classes);
+        };
+        let mut all = Vec::with_capacity(inputs.len() / self.trade.network.inputs() * classes);
+        self.each_distribution(&inferred.posterior, &model.parameters, inputs, |outputs| {
+            // The same draws for every block: what is said of a sample does not depend on its neighbours.
+            let mut rng = self.trade.streams().stream(Purpose::Prediction, model.client as u64, 0);
+            let Gaussian { predictive, draws, .. } = gaussian;
+            all.extend(fedsi_bayes::probabilities(*predictive, outputs, *draws, &mut rng));
+        });
+        all
+    }
+
+    /// How far the outputs of each row spread over the posterior: the trace of their covariance, for classes
+    /// without what all of them have in common. Zeros without a posterior.
+    #[must_use]
+    pub fn spread(&self, model: &PersonalModel, inputs: &[f32]) -> Vec<f64> {
+        let rows = inputs.len() / self.trade.network.inputs();
+        let Some(inferred) = &model.inferred else { return vec![0.0; rows] };
+        let mut all = Vec::with_capacity(rows);
+        self.each_distribution(&inferred.posterior, &model.parameters, inputs, |outputs| match self.task {
+            Task::Classification { .. } => all.extend(fedsi_bayes::spread(outputs)),
+            Task::Regression { outputs: width } => {
+                let variances = fedsi_bayes::regression_variance(outputs, &vec![0.0; width]);
+                all.extend(variances.chunks_exact(width).map(|row| row.iter().sum::<f64>()));
+            }
+        });
+        all
+    }
+
+    fn each_distribution(
+        &self,
+        posterior: &Posterior,
+        parameters: &[f32],
+        inputs: &[f32],
+        mut each: impl FnMut(&OutputDistribution),
+    ) {
+        let network = &self.trade.network;
+        let parameters = doubles(parameters);
+        for rows in inputs.chunks(ROWS * network.inputs()) {
+            each(&posterior.outputs(network, &parameters, &doubles(rows)));
+        }
+    }
+
+    fn values(
+        &self,
+        model: &PersonalModel,
+        data: &LocalData,
+        inputs: &[f32],
+        targets: &[f32],
+        width: usize,
+    ) -> Predictions {
+        let noise = self.trade.noise(&model.parameters, data);
+        let (mut mean, mut variance) = (Vec::new(), Vec::new());
+        match &model.inferred {
+            Some(inferred) if self.gaussian.is_some_and(|how| how.predictive != Predictive::Map) => {
+                self.each_distribution(&inferred.posterior, &model.parameters, inputs, |outputs| {
+                    mean.extend_from_slice(&outputs.mean);
+                    variance.extend(fedsi_bayes::regression_variance(outputs, &noise));
+                });
+            }
+            _ => {
+                mean = doubles(&self.trade.outputs(&model.parameters, inputs));
+                variance = (0..targets.len()).map(|index| noise[index % width].powi(2)).collect();
             }
         }
-        // Data and task were opened together.
-        (Task::Classification { .. }, Targets::Values(_))
-        | (Task::Regression { .. }, Targets::Classes(_)) => Predictions::none(task),
+        let own_units = |values: &[f64]| -> Vec<f64> {
+            let restore = |(index, &value): (usize, &f64)| {
+                self.scaling.map_or(value, |scaling| scaling.restore(index % width, value))
+            };
+            values.iter().enumerate().map(restore).collect()
+        };
+        let own_variance = |(index, value): (usize, f64)| {
+            self.scaling.map_or(value, |scaling| scaling.restore_variance(index % width, value))
+        };
+        Predictions::Values {
+            outputs: width,
+            mean: own_units(&mean),
+            variance: variance.into_iter().enumerate().map(own_variance).collect(),
+            targets: own_units(&doubles(targets)),
+        }
     }
 }
 
 /// The class probabilities of rows of logits, in f64.
 fn probabilities(logits: &[f32], classes: usize) -> Vec<f64> {
-    let mut values: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
+    let mut values = doubles(logits);
     fedsi_nn::softmax(&mut values, classes);
     values
-}
-
-/// Root mean square of the residuals, for each target.
-fn residual_noise(trade: &Trade, parameters: &[f32], samples: &Samples, width: usize) -> Vec<f64> {
-    let outputs = trade.outputs(parameters, &samples.inputs);
-    let Targets::Values(targets) = &samples.targets else { return vec![1.0; width] };
-    let mut squares = vec![0.0; width];
-    for (index, (&output, &target)) in outputs.iter().zip(targets).enumerate() {
-        squares[index % width] += f64::from(output - target).powi(2);
-    }
-    let root = |square: f64| (square / samples.count.max(1) as f64).sqrt().max(SMALLEST_NOISE);
-    squares.into_iter().map(root).collect()
 }
 
 /// How a model does on data its client held out; none without such data.

@@ -3,6 +3,9 @@
 use fedsi_metrics::regression;
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::Calibration;
+use crate::infer::SubnetworkRecord;
+
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
@@ -13,6 +16,12 @@ pub struct RoundRecord {
     /// Scores on held-out training data, where `validation.fraction` is above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
+    /// What participants' posteriors were like, for the methods that infer one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnetwork: Option<SubnetworkRecord>,
+    /// How the prior variance of personal models was chosen, in the round that did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// Wall clock by phase.
     pub seconds: RoundSeconds,
     /// Who was drawn.
@@ -51,9 +60,10 @@ pub struct Validation {
 /// Wall clock of a round, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundSeconds {
-    /// Local training.
+    /// Local training: the round's work less its posteriors.
     pub train: f64,
-    /// Posteriors.
+    /// Posteriors: their share of what all clients did, times the wall clock of that; and, in the round that does,
+    /// choosing their prior variance.
     pub posterior: f64,
     /// Everything the server does.
     pub aggregate: f64,
@@ -93,6 +103,9 @@ pub struct Summary {
     pub scores: Scores,
     /// Every client on its own.
     pub clients: Vec<ClientScores>,
+    /// What the personal models' posteriors are like, for the methods that infer one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posterior: Option<PosteriorSummary>,
     /// Wall clock.
     pub seconds: Seconds,
     /// What travelled, all rounds together.
@@ -101,6 +114,38 @@ pub struct Summary {
     pub peak_rss_bytes: Option<u64>,
     /// Version of fedsi.
     pub version: String,
+}
+
+/// The posteriors of all personal models, summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PosteriorSummary {
+    /// Parameters that have a distribution, mean over clients.
+    pub parameters: f64,
+    /// Of these, the mean share that the data says nothing about.
+    pub zero_curvature: f64,
+    /// Mean rank of what the data adds to the prior.
+    pub rank: f64,
+    /// The worst factor, less one, by which a variance may be too large.
+    pub certificate: f64,
+    /// Mean prior variance.
+    pub prior_variance: f64,
+    /// Mean posterior variance.
+    pub variance: f64,
+}
+
+impl PosteriorSummary {
+    /// Of these posteriors; none where there are none.
+    pub(crate) fn of(all: &[Self]) -> Option<Self> {
+        let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        (!all.is_empty()).then(|| Self {
+            parameters: mean(|one| one.parameters),
+            zero_curvature: mean(|one| one.zero_curvature),
+            rank: mean(|one| one.rank),
+            certificate: all.iter().map(|one| one.certificate).fold(0.0, f64::max),
+            prior_variance: mean(|one| one.prior_variance),
+            variance: mean(|one| one.variance),
+        })
+    }
 }
 
 /// One client's scores on its test data.
@@ -234,6 +279,14 @@ impl Scores {
             *accuracy = value;
         }
         self
+    }
+
+    /// Mean negative log likelihood.
+    #[must_use]
+    pub const fn nll(&self) -> Option<f64> {
+        match self {
+            Self::Classification { nll, .. } | Self::Regression { nll, .. } => *nll,
+        }
     }
 
     /// Share of right classes.

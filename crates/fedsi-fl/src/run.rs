@@ -9,10 +9,11 @@ use std::time::Instant;
 use fedsi_data::DatasetName;
 
 use crate::config::Checked;
-use crate::files::{parameter_tensors, prediction_tensors, write_tensors, write_whole};
+use crate::files::{Values, parameter_tensors, prediction_tensors, write_tensors, write_whole};
 use crate::folder::RunFolder;
+use crate::model_file;
 use crate::predict::Predictions;
-use crate::record::{ClientScores, RoundRecord, Seconds, Summary, Traffic};
+use crate::record::{ClientScores, PosteriorSummary, RoundRecord, Scores, Seconds, Summary, Traffic};
 use crate::simulation::{Evaluated, Simulation};
 use crate::{Config, RunError};
 
@@ -69,7 +70,7 @@ pub fn run(
     let bytes = trained?;
 
     let begun = Instant::now();
-    let (scores, clients) = evaluate(&simulation, config, path, observer)?;
+    let (scores, clients, posterior) = evaluate(&simulation, config, path, observer)?;
     seconds.evaluate = begun.elapsed().as_secs_f64();
     seconds.total = started.elapsed().as_secs_f64();
     let summary = Summary {
@@ -80,6 +81,7 @@ pub fn run(
         rounds: config.rounds,
         scores,
         clients,
+        posterior,
         seconds,
         bytes,
         peak_rss_bytes: peak_memory(),
@@ -135,15 +137,20 @@ fn describe(simulation: &Simulation) -> serde_json::Value {
     })
 }
 
-/// `checkpoint/server.safetensors`: the network a new client would start from.
+/// `checkpoint/server.safetensors`: the network a new client would start from, and the variances of the shared
+/// part where the server holds a Gaussian.
 fn save_server(simulation: &Simulation, path: &Path) -> Result<(), RunError> {
     let folder = path.join("checkpoint");
     fs::create_dir_all(&folder).map_err(RunError::write(&folder))?;
-    let tensors = parameter_tensors(simulation.network().layout(), &simulation.global_parameters());
+    let mut tensors = parameter_tensors(simulation.network().layout(), &simulation.global_parameters());
+    if let Some(variance) = &simulation.server().shared().variance {
+        tensors.push(Values::f32("server.variance", vec![variance.len()], variance));
+    }
     let about = serde_json::json!({
         "format": "fedsi-model-1",
         "round": simulation.server().round(),
         "shared": simulation.shared_part().to_string(),
+        "prior_variance": simulation.chosen_prior_variance(),
         "model": describe(simulation),
     });
     write_tensors(&folder.join("server.safetensors"), &tensors, Some(&about))
@@ -155,32 +162,38 @@ fn evaluate(
     config: &Checked,
     path: &Path,
     observer: &mut dyn Observer,
-) -> Result<(crate::record::Scores, Vec<ClientScores>), RunError> {
+) -> Result<(Scores, Vec<ClientScores>, Option<PosteriorSummary>), RunError> {
     let federation = simulation.federation();
     let models = path.join("clients");
     if config.output.personal_models {
         fs::create_dir_all(&models).map_err(RunError::write(&models))?;
     }
     let mut pooled = Predictions::none(federation.task());
-    let (mut clients, mut owners) = (Vec::new(), Vec::new());
+    let (mut clients, mut owners, mut posteriors) = (Vec::new(), Vec::new(), Vec::new());
     let description = describe(simulation);
     let save = |evaluated: &Evaluated| -> Result<(), RunError> {
         if !config.output.personal_models {
             return Ok(());
         }
-        let tensors = parameter_tensors(simulation.network().layout(), &evaluated.parameters);
+        let (tensors, posterior) = model_file::tensors(simulation.network(), &evaluated.model);
         let about = serde_json::json!({
             "format": "fedsi-model-1",
-            "client": evaluated.client,
-            "name": federation.client_name(evaluated.client),
+            "client": evaluated.model.client,
+            "name": federation.client_name(evaluated.model.client),
             "method": config.method,
             "model": description,
+            "posterior": posterior,
+            "subnetwork": evaluated.model.inferred.as_ref().map(|inferred| &inferred.subnetwork),
+            "predictive": evaluated.model.inferred.as_ref().map(|_| {
+                serde_json::json!({ "kind": config.fedsi.predictive, "draws": config.fedsi.draws })
+            }),
         });
-        write_tensors(&models.join(format!("{}.safetensors", evaluated.client)), &tensors, Some(&about))
+        write_tensors(&models.join(format!("{}.safetensors", evaluated.model.client)), &tensors, Some(&about))
     };
     simulation.evaluate(save, |evaluated| {
-        let id = evaluated.client;
+        let id = evaluated.model.client;
         let name = federation.client_name(id).map(str::to_owned);
+        posteriors.extend(evaluated.posterior);
         let scores = evaluated.predictions.scores();
         clients.push(ClientScores { id, name, samples: evaluated.samples, scores });
         owners.extend(std::iter::repeat_n(id, evaluated.predictions.len()));
@@ -192,7 +205,8 @@ fn evaluate(
     }
     write_tensors(&path.join("predictions.safetensors"), &prediction_tensors(&pooled, &owners), None)?;
     let accuracy = fedsi_metrics::Summary::of(clients.iter().filter_map(|client| client.scores.accuracy()));
-    Ok((pooled.scores().with_accuracy(accuracy.map(|over_clients| over_clients.mean)), clients))
+    let scores = pooled.scores().with_accuracy(accuracy.map(|over_clients| over_clients.mean));
+    Ok((scores, clients, PosteriorSummary::of(&posteriors)))
 }
 
 /// The most memory this process has held, where the system tells.

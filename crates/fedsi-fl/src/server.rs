@@ -1,31 +1,33 @@
 //! The server: holds the shared part, draws participants, judges what comes back, averages it.
 
+use std::borrow::Cow;
+
 use fedsi_random::{Purpose, SERVER, Streams};
 
 use crate::RunError;
-use crate::config::Weighting;
+use crate::aggregate::{Aggregation, Shared};
 use crate::message::{Download, Upload};
 use crate::record::LeftOut;
 
 /// The server's state between rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    shared: Vec<f32>,
+    shared: Shared,
     round: u64,
-    weighting: Weighting,
+    aggregation: Aggregation,
     quorum: f64,
 }
 
 impl Server {
     /// A server before its first round.
     #[must_use]
-    pub const fn new(shared: Vec<f32>, weighting: Weighting, quorum: f64) -> Self {
-        Self { shared, round: 0, weighting, quorum }
+    pub const fn new(shared: Shared, aggregation: Aggregation, quorum: f64) -> Self {
+        Self { shared, round: 0, aggregation, quorum }
     }
 
     /// The newest shared part.
     #[must_use]
-    pub fn shared(&self) -> &[f32] {
+    pub const fn shared(&self) -> &Shared {
         &self.shared
     }
 
@@ -37,8 +39,8 @@ impl Server {
 
     /// What every participant of the coming round receives.
     #[must_use]
-    pub fn download(&self) -> Download {
-        Download { round: self.round + 1, shared: self.shared.clone() }
+    pub const fn download(&self) -> Download<'_> {
+        Download { round: self.round + 1, shared: Cow::Borrowed(&self.shared) }
     }
 
     /// Completes the round with the updates that can be used; `missing` are participants that sent none.
@@ -68,7 +70,7 @@ impl Server {
                 reasons: reasons.collect::<Vec<_>>().join(", "),
             });
         }
-        self.shared = average(&usable, self.weighting, self.shared.len());
+        self.shared = self.aggregation.merge(&usable, &self.shared);
         self.round += 1;
         Ok(left_out)
     }
@@ -78,8 +80,9 @@ impl Server {
         if upload.round != self.round + 1 {
             return Some(format!("its update is for round {}", upload.round));
         }
-        if upload.shared.len() != self.shared.len() {
-            return Some(format!("it sent {} values, expected {}", upload.shared.len(), self.shared.len()));
+        let size = self.shared.values.len();
+        if upload.shared.len() != size {
+            return Some(format!("it sent {} values, expected {size}", upload.shared.len()));
         }
         if !is_finite(&upload.shared) {
             let bad = upload.shared.iter().enumerate().find(|(_, value)| !value.is_finite());
@@ -88,41 +91,18 @@ impl Server {
         if upload.loss.is_some_and(|loss| !loss.is_finite()) {
             return Some("its training loss is not finite".to_owned());
         }
-        None
+        match (&upload.spread, &self.shared.variance) {
+            (Some(spread), Some(_)) => spread.objection(size),
+            (None, None) => None,
+            (None, Some(_)) => Some("it sent no variances".to_owned()),
+            (Some(_), None) => Some("it sent variances that nobody asked for".to_owned()),
+        }
     }
 }
 
 /// Whether all values are numbers. No early exit: it runs in vectors, and the answer is almost always yes.
 pub(crate) fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |finite, value| finite & value.is_finite())
-}
-
-/// Values averaged at a time: their sums stay in the innermost cache.
-const BLOCK: usize = 1024;
-
-/// The weighted mean of the shared parts.
-fn average(uploads: &[&Upload], weighting: Weighting, size: usize) -> Vec<f32> {
-    let weight = |upload: &Upload| match weighting {
-        Weighting::Uniform => 1.0,
-        Weighting::Samples => upload.samples as f64,
-    };
-    let total: f64 = uploads.iter().map(|upload| weight(upload)).sum();
-    let mut mean = vec![0.0; size];
-    let mut sums = [0.0_f64; BLOCK];
-    for (block, mean) in mean.chunks_mut(BLOCK).enumerate() {
-        let sums = &mut sums[..mean.len()];
-        sums.fill(0.0);
-        for upload in uploads {
-            let share = weight(upload) / total;
-            for (sum, &value) in sums.iter_mut().zip(&upload.shared[block * BLOCK..]) {
-                *sum += share * f64::from(value);
-            }
-        }
-        for (mean, &sum) in mean.iter_mut().zip(&*sums) {
-            *mean = sum as f32;
-        }
-    }
-    mean
 }
 
 /// The participants of a round, ascending: `count` of `clients`, uniformly without replacement.
@@ -137,14 +117,17 @@ pub fn draw_participants(streams: &Streams, round: u64, clients: usize, count: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregate::{SparseVariances, SpreadAverage};
+    use crate::config::Weighting;
     use proptest::prelude::*;
 
     fn upload(client: usize, samples: usize, shared: Vec<f32>) -> Upload {
-        Upload { round: 1, client, samples, loss: Some(0.1), shared }
+        Upload { round: 1, client, samples, loss: Some(0.1), shared, spread: None }
     }
 
     fn server(size: usize, weighting: Weighting) -> Server {
-        Server::new(vec![0.0; size], weighting, 0.5)
+        let aggregation = Aggregation { weighting, spread: SpreadAverage::Deviation, unselected: 1.0 };
+        Server::new(Shared::point(vec![0.0; size]), aggregation, 0.5)
     }
 
     #[test]
@@ -152,10 +135,10 @@ mod tests {
         let uploads = [upload(0, 1, vec![1.0, 2.0]), upload(1, 3, vec![5.0, -2.0])];
         let mut uniform = server(2, Weighting::Uniform);
         assert!(uniform.complete(&uploads, vec![]).unwrap().is_empty());
-        assert_eq!(uniform.shared(), [3.0, 0.0]);
+        assert_eq!(uniform.shared().values, [3.0, 0.0]);
         let mut by_samples = server(2, Weighting::Samples);
         by_samples.complete(&uploads, vec![]).unwrap();
-        assert_eq!(by_samples.shared(), [4.0, -1.0]);
+        assert_eq!(by_samples.shared().values, [4.0, -1.0]);
         assert_eq!(by_samples.round(), 1);
     }
 
@@ -179,12 +162,30 @@ mod tests {
         assert!(left_out[0].reason.contains("NaN"), "{}", left_out[0].reason);
         assert!(left_out[1].reason.contains("2 values, expected 1"), "{}", left_out[1].reason);
         assert!(left_out[2].reason.contains("round 7"), "{}", left_out[2].reason);
-        assert_eq!(server.shared(), [2.0]);
+        assert_eq!(server.shared().values, [2.0]);
+    }
+
+    /// A Gaussian wants variances, point values want none.
+    #[test]
+    fn variances_come_where_they_are_expected() {
+        let aggregation =
+            Aggregation { weighting: Weighting::Uniform, spread: SpreadAverage::Variance, unselected: 1.0 };
+        let mut gaussian = Server::new(Shared::gaussian(vec![0.0], 1.0), aggregation, 0.1);
+        let spread = |values: Vec<f32>| Some(SparseVariances { selected: vec![0], values });
+        let with = |client, spread| Upload { spread, ..upload(client, 1, vec![2.0]) };
+        let uploads = [with(0, spread(vec![0.5])), with(1, None), with(2, spread(vec![-1.0]))];
+        let left_out = gaussian.complete(&uploads, vec![]).unwrap();
+        assert_eq!(left_out.iter().map(|out| out.client).collect::<Vec<_>>(), [1, 2]);
+        assert!(left_out[0].reason.contains("no variances"), "{}", left_out[0].reason);
+        assert_eq!(gaussian.shared(), &Shared { values: vec![2.0], variance: Some(vec![0.5]) });
+        let mut point = server(1, Weighting::Uniform);
+        let left_out = point.complete(&[with(0, spread(vec![0.5])), with(1, None)], vec![]).unwrap();
+        assert!(left_out[0].reason.contains("nobody asked for"), "{}", left_out[0].reason);
     }
 
     #[test]
     fn below_the_quorum_nothing_changes() {
-        let mut server = Server::new(vec![0.5], Weighting::Uniform, 0.5);
+        let mut server = server(1, Weighting::Uniform);
         let before = server.clone();
         let uploads = [upload(0, 1, vec![1.0]), upload(1, 1, vec![f32::NAN]), upload(2, 1, vec![f32::NAN])];
         let error = server.complete(&uploads, vec![]).unwrap_err();
@@ -204,7 +205,7 @@ mod tests {
                 let of = |uploads: &[Upload]| {
                     let mut server = server(4, weighting);
                     server.complete(uploads, vec![]).unwrap();
-                    server.shared().to_vec()
+                    server.shared().values.clone()
                 };
                 let mean = of(&uploads);
                 let reversed: Vec<Upload> = uploads.iter().rev().cloned().collect();

@@ -22,7 +22,7 @@ fn refused(text: &str) -> String {
 #[test]
 fn nothing_said_means_the_defaults() {
     let config = read("").unwrap();
-    assert_eq!(config, Config::defaults("fedbabu", DatasetName::Digits, Size::Small));
+    assert_eq!(config, Config::defaults("fedsi", DatasetName::Digits, Size::Small));
     config.check().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What the seven methods share, keep and tune, seen from outside.
+//! What the methods share, keep and tune, seen from outside.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -61,7 +61,7 @@ fn what_is_shared_is_alike_and_what_is_personal_is_not() {
         let head_alike = models.windows(2).all(|pair| pair[0][BODY..] == pair[1][BODY..]);
         let expected = match method.name {
             "local" => (false, false),
-            "fedavg" | "fedavg-ft" | "fedbabu" => (true, true), // untuned
+            "fedavg" | "fedavg-ft" | "fedbabu" | "fedsi" | "fedsi-fac" => (true, true), // untuned
             "fedper" | "fedrep" => (true, false),
             "lg-fedavg" => (false, true),
             other => unreachable!("say here what {other} shares"),
@@ -72,7 +72,13 @@ fn what_is_shared_is_alike_and_what_is_personal_is_not() {
 
 #[test]
 fn tuning_moves_just_what_it_should() {
-    for (method, moves) in [("fedavg-ft", Part::All), ("fedrep", Part::Head), ("fedbabu", Part::Head)] {
+    for (method, moves) in [
+        ("fedavg-ft", Part::All),
+        ("fedrep", Part::Head),
+        ("fedbabu", Part::Head),
+        ("fedsi", Part::Head),
+        ("fedsi-fac", Part::Head),
+    ] {
         let before = personal_models(untuned(method, 5), clouds(5), ROUNDS);
         let after = personal_models(config(method, 5), clouds(5), ROUNDS);
         let body = before[0][..BODY] != after[0][..BODY];

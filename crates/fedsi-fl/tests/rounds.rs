@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fedsi_data::{Federation as _, Split};
 use fedsi_fl::config::Weighting;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::work::{LocalWork, Trade, Workbench};
+use fedsi_fl::work::{LocalData, LocalWork, Trade, Workbench};
 use fedsi_fl::{Config, RunError, Simulation};
 use fedsi_nn::Loss;
 use fedsi_random::{Purpose, Streams};
@@ -121,22 +121,32 @@ fn more_participants_than_clients_are_refused_when_the_data_says_how_many_there_
 /// A client that works alone, as on a distant site, does what it would have done in the simulation.
 #[test]
 fn a_client_alone_does_what_it_does_in_a_cohort() {
-    let config = config("fedavg", 1);
+    let config = config("fedsi", 1);
     let mut simulation = simulation(config.clone(), clouds(5));
     let start = simulation.global_parameters();
     let client = simulation.round().unwrap().participants[0];
 
     let streams = Streams::new(config.seed);
     let network = simulation.network().clone();
-    let trade = Trade::new(network, Loss::CrossEntropy, config.training.clone(), streams);
-    let phases = (fedsi_fl::methods::find("fedavg").unwrap().declare)(&config).local;
-    let work = LocalWork { client, round: 1, purpose: Purpose::Batches, parameters: start, phases };
-    let samples = clouds(5).samples(client, Split::Train);
-    let trained = trade.carry_out(work.clone(), &samples, &mut Workbench::default());
+    let trade = Trade::new(network.clone(), Loss::CrossEntropy, config.training.clone(), 0.0, streams);
+    let procedure = (fedsi_fl::methods::find("fedsi").unwrap().declare)(&config);
+    let body = network.layout().body();
+    let prior = |index| if body.contains(&index) { config.fedsi.alpha as f32 } else { f32::INFINITY };
+    let work = LocalWork {
+        client,
+        round: 1,
+        purpose: Purpose::Batches,
+        variance: Some((0..start.len()).map(prior).collect()),
+        parameters: start,
+        inference: procedure.round_inference(),
+        phases: procedure.local,
+    };
+    let data = LocalData::all(clouds(5).samples(client, Split::Train));
+    let trained = trade.carry_out(work.clone(), &data, &mut Workbench::default());
     assert_eq!(trained.parameters, simulation.global_parameters());
 
     // A bench that was used before gives the same result.
     let mut bench = Workbench::default();
-    let _ = trade.carry_out(LocalWork { round: 9, ..work.clone() }, &samples, &mut bench);
-    assert_eq!(trade.carry_out(work, &samples, &mut bench), trained);
+    let _ = trade.carry_out(LocalWork { round: 9, ..work.clone() }, &data, &mut bench);
+    assert_eq!(trade.carry_out(work, &data, &mut bench), trained);
 }

@@ -67,37 +67,6 @@ impl Posterior {
             .into_posterior()
     }
 
-    /// Posteriors for the prior variances `scale * prior_variance`, for each of `scales`: the costly part that
-    /// depends on the data is shared. `tolerance` holds for each of them.
-    ///
-    /// # Errors
-    /// As for [`Self::fit`]; or if a scale is not positive and finite.
-    #[allow(clippy::too_many_arguments)]
-    pub fn fit_scaled(
-        network: &Network,
-        parameters: &[f64],
-        inputs: &[f64],
-        likelihood: &Likelihood,
-        selected: &[usize],
-        prior_variance: &[f64],
-        scales: &[f64],
-        tolerance: f64,
-    ) -> Result<Vec<Self>, PosteriorError> {
-        // Tighter for the largest scale, which stretches what is left out.
-        let largest = scales.iter().copied().fold(1.0, f64::max);
-        let tolerance = tolerance / largest;
-        let family = PosteriorFamily::new(
-            network,
-            parameters,
-            inputs,
-            likelihood,
-            selected,
-            prior_variance,
-            tolerance,
-        )?;
-        scales.iter().map(|&scale| family.posterior(scale)).collect()
-    }
-
     /// Independent marginals `1 / (h + 1 / g)` with h the diagonal of the GGN: no correlations, at the cost of a
     /// matrix product, for any number of parameters.
     ///

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use fedsi_data::{DatasetName, PartitionKind, Task};
 use fedsi_nn::{LayerSpec, Network};
 
-use super::{Config, ConfigError, MOST_PARTICIPANTS};
+use super::{Config, ConfigError, FinalPrior, MOST_PARTICIPANTS};
 use crate::methods::{self, Method};
 
 /// Largest number of threads anyone may ask for.
@@ -36,6 +36,7 @@ impl Config {
     pub fn check(self) -> Result<Checked, ConfigError> {
         let method = methods::find(&self.method)?;
         self.check_numbers()?;
+        self.check_fedsi()?;
         self.check_partition()?;
         let shape = match self.data.dataset {
             DatasetName::Digits | DatasetName::Mnist | DatasetName::FashionMnist => Some(&[1, 28, 28][..]),
@@ -71,6 +72,26 @@ impl Config {
         let held_out = "a share from 0 to 0.9";
         number("validation.fraction", self.validation.fraction, |x| (0.0..=0.9).contains(&x), held_out)?;
         number("model.noise", self.model.noise, |x| x >= 0.0, "a finite number, 0 or above")
+    }
+
+    fn check_fedsi(&self) -> Result<(), ConfigError> {
+        let fedsi = &self.fedsi;
+        let positive = "a finite number above 0";
+        let share = "a share above 0 and at most 1";
+        number("fedsi.subnetwork", fedsi.subnetwork, |x| x > 0.0 && x <= 1.0, share)?;
+        // Variances travel in single precision.
+        let single = "a number from 1e-30 to 1e30";
+        number("fedsi.alpha", fedsi.alpha, |x| (1e-30..=1e30).contains(&x), single)?;
+        number("fedsi.noise", fedsi.noise, |x| x >= 0.0, "a finite number, 0 or above")?;
+        for (key, value) in
+            [("fedsi.tolerance", fedsi.tolerance), ("fedsi.round_tolerance", fedsi.round_tolerance)]
+        {
+            number(key, value, |x| x >= 0.0, "a finite number, 0 or above")?;
+        }
+        if let FinalPrior::Fixed(variance) = fedsi.prior_variance {
+            number("fedsi.prior_variance", variance, |x| x > 0.0, positive)?;
+        }
+        whole("fedsi.draws", fedsi.draws, 1..=1 << 20, "between 1 and 1048576 draws")
     }
 
     fn check_partition(&self) -> Result<(), ConfigError> {
@@ -127,7 +148,7 @@ impl Checked {
     /// The network for inputs of this shape: the body, and a head with an output for each class or target.
     ///
     /// # Errors
-    /// A body that does not fit the inputs.
+    /// A body that does not fit the inputs, or that the method cannot choose a subnetwork of.
     pub fn network(&self, input: &[usize], task: Task) -> Result<Network, ConfigError> {
         let outputs = match task {
             Task::Classification { classes } => classes,
@@ -135,7 +156,13 @@ impl Checked {
         };
         let mut layers = self.model.body.clone();
         layers.push(LayerSpec::Linear(outputs));
-        Ok(Network::new(input, &layers)?)
+        let network = Network::new(input, &layers)?;
+        let procedure = (self.method.declare)(self);
+        if let Some(gaussian) = &procedure.gaussian {
+            let range = procedure.shared.range(network.layout());
+            gaussian.structure.check(network.layout(), range).map_err(ConfigError::Subnetwork)?;
+        }
+        Ok(network)
     }
 }
 

@@ -73,6 +73,9 @@ pub enum ConfigError {
     /// A network that does not fit together, or does not fit the data.
     #[error("`model.body` makes no network: {0}")]
     Network(#[from] fedsi_nn::NetworkError),
+    /// A subnetwork that cannot be chosen.
+    #[error("`fedsi.rule` and `fedsi.subnetwork` choose nothing of `model.body`: {0}")]
+    Subnetwork(fedsi_bayes::SelectionError),
 }
 
 /// ` (did you mean ...?)`, where one of the known names is near.

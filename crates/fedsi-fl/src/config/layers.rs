@@ -6,7 +6,7 @@ use fedsi_data::{DatasetName, Size};
 use toml::{Table, Value};
 
 use super::error::nearest;
-use super::{Config, ConfigError, hint};
+use super::{Config, ConfigError, Profile, hint};
 
 /// One layer of settings and where it came from.
 #[derive(Clone, Debug)]
@@ -118,7 +118,17 @@ fn defaults_for(wanted: &Table) -> Result<Table, ConfigError> {
         ),
     })?;
     let size = if text(&["data", "size"]) == Some("large") { Size::Large } else { Size::Small };
-    let mut config = Config::defaults(method, dataset, size);
+    let profile = text(&["profile"]).unwrap_or("calibrated");
+    let profile = Profile::ALL.into_iter().find(|known| known.to_string() == profile).ok_or_else(|| {
+        ConfigError::Type {
+            key: "profile".to_owned(),
+            reason: format!(
+                "unknown profile `{profile}`; known: {}",
+                Profile::ALL.map(|p| p.to_string()).join(", ")
+            ),
+        }
+    })?;
+    let mut config = Config::defaults(method, dataset, size).with_profile(profile);
     // A column that names the client is a wish for natural clients, and their number decides the participants.
     if text(&["data", "files", "client"]).is_some_and(|column| !column.is_empty()) {
         config.partition.kind = fedsi_data::PartitionKind::Natural;

@@ -2,12 +2,14 @@
 
 mod check;
 mod error;
+mod fedsi;
 mod layers;
 mod text;
 
 pub use check::Checked;
 pub use error::ConfigError;
 pub(crate) use error::hint;
+pub use fedsi::{FedsiConfig, FinalPrior, NamedPrior, Profile};
 pub use layers::{Overrides, assignment, resolve};
 pub use text::{commented, schema};
 
@@ -24,6 +26,8 @@ use crate::part::Part;
 pub struct Config {
     /// What to run; `fedsi methods` lists them.
     pub method: String,
+    /// The defaults of fedsi and fedsi-fac: calibrated, or paper. What this file sets wins.
+    pub profile: Profile,
     /// Every random draw of the run follows from this number, 0 up to 2^63 - 1.
     pub seed: u64,
     /// How often the server hears from clients, at least 1.
@@ -47,6 +51,8 @@ pub struct Config {
     pub validation: ValidationConfig,
     /// What a run leaves behind.
     pub output: OutputConfig,
+    /// Settings of the methods fedsi and fedsi-fac.
+    pub fedsi: FedsiConfig,
     /// Settings of the method fedbabu.
     pub fedbabu: FedbabuConfig,
 }
@@ -182,9 +188,9 @@ impl Tuned {
 
 impl Config {
     /// The method that runs when none is named.
-    pub const DEFAULT_METHOD: &'static str = "fedbabu";
+    pub const DEFAULT_METHOD: &'static str = "fedsi";
 
-    /// DESIGN's settings for a method on a dataset.
+    /// The settings of a method on a dataset, in the calibrated profile.
     #[must_use]
     pub fn defaults(method: &str, dataset: DatasetName, size: Size) -> Self {
         let partition = PartitionSpec::defaults(dataset, size);
@@ -194,6 +200,7 @@ impl Config {
         };
         Self {
             method: method.to_owned(),
+            profile: Profile::Calibrated,
             seed: 1,
             rounds,
             threads: 0,
@@ -215,6 +222,7 @@ impl Config {
             tuning: TuningConfig { epochs: 10, rate: 1e-3 },
             validation: ValidationConfig { fraction: 0.0 },
             output: OutputConfig { personal_models: true },
+            fedsi: FedsiConfig::calibrated(dataset),
             fedbabu: FedbabuConfig { tune: Tuned::Head },
         }
     }

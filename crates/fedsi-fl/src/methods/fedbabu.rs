@@ -17,5 +17,6 @@ pub(super) const FEDBABU: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::Body, config.training.epochs, config)],
         personalise: vec![Phase::tune(config.fedbabu.tune.part(), config)],
+        gaussian: None,
     },
 };

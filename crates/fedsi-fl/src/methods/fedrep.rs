@@ -23,6 +23,7 @@ pub(super) const FEDREP: Method = Method {
                 Phase::train(Part::Body, config.training.epochs - head, config),
             ],
             personalise: vec![Phase::tune(Part::Head, config)],
+            gaussian: None,
         }
     },
 };

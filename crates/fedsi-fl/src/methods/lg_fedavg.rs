@@ -16,5 +16,6 @@ pub(super) const LG_FEDAVG: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
+        gaussian: None,
     },
 };

@@ -16,5 +16,6 @@ pub(super) const LOCAL: Method = Method {
         workers: Workers::Everyone,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
+        gaussian: None,
     },
 };

@@ -88,6 +88,6 @@ pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: 
         simulation.round().unwrap();
     }
     let mut models = Vec::new();
-    simulation.evaluate(|_| Ok(()), |client| models.push(client.parameters)).unwrap();
+    simulation.evaluate(|_| Ok(()), |client| models.push(client.model.parameters)).unwrap();
     models
 }

@@ -1,0 +1,220 @@
+//! The shared part, and how participants' versions of it become one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Weighting;
+use crate::message::Upload;
+
+/// What the server holds of the network: values, or a Gaussian around them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// Point values, or the Gaussian's mean.
+    pub values: Vec<f32>,
+    /// The Gaussian's variances; none for point values.
+    pub variance: Option<Vec<f32>>,
+}
+
+impl Shared {
+    /// Point values.
+    #[must_use]
+    pub const fn point(values: Vec<f32>) -> Self {
+        Self { values, variance: None }
+    }
+
+    /// A Gaussian of one variance around the values.
+    #[must_use]
+    pub fn gaussian(values: Vec<f32>, variance: f64) -> Self {
+        let variance = Some(vec![variance as f32; values.len()]);
+        Self { values, variance }
+    }
+}
+
+/// Variances of the few parameters a participant keeps a distribution of; every other one is a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparseVariances {
+    /// Ascending indices within the shared part.
+    pub selected: Vec<u32>,
+    /// Their variances, above 0.
+    pub values: Vec<f32>,
+}
+
+impl SparseVariances {
+    /// Why these are no variances of a shared part of `size` parameters.
+    #[must_use]
+    pub fn objection(&self, size: usize) -> Option<String> {
+        let (selected, values) = (self.selected.len(), self.values.len());
+        if selected != values {
+            return Some(format!("it sent {values} variances for {selected} parameters"));
+        }
+        if !self.selected.is_sorted_by(|a, b| a < b) {
+            return Some("the parameters it sent variances of are not in ascending order".to_owned());
+        }
+        if let Some(&last) = self.selected.last().filter(|&&last| last as usize >= size) {
+            return Some(format!("it sent a variance of parameter {last} of {size}"));
+        }
+        let bad = self.values.iter().position(|value| !(value.is_finite() && *value > 0.0));
+        bad.map(|index| {
+            format!("the variance it sent of parameter {} is {}", self.selected[index], self.values[index])
+        })
+    }
+}
+
+/// What is averaged where participants send variances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpreadAverage {
+    /// Standard deviations of all participants, 0 where one did not select the parameter: the paper's algorithm as
+    /// it is written.
+    Deviation,
+    /// Variances of all participants, 0 where one did not select the parameter.
+    Variance,
+    /// Variances of those participants that selected the parameter: the others have not said that they are certain
+    /// of it.
+    Selected,
+}
+
+/// How participants' versions become one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aggregation {
+    /// How much a participant counts.
+    pub weighting: Weighting,
+    /// What is averaged of variances.
+    pub spread: SpreadAverage,
+    /// The variance of a parameter that nobody selected.
+    pub unselected: f64,
+}
+
+impl Aggregation {
+    /// The uploads as one: the weighted mean of values and, for a Gaussian, of spreads. Sums run in f64 in the
+    /// order of the uploads. Cost: one pass over each upload.
+    #[must_use]
+    pub fn merge(&self, uploads: &[&Upload], before: &Shared) -> Shared {
+        let weight = |upload: &Upload| match self.weighting {
+            Weighting::Uniform => 1.0,
+            Weighting::Samples => upload.samples as f64,
+        };
+        let total: f64 = uploads.iter().map(|upload| weight(upload)).sum();
+        let shares: Vec<f64> = uploads.iter().map(|upload| weight(upload) / total).collect();
+        let size = before.values.len();
+        Shared {
+            values: average(uploads, &shares, size),
+            variance: before.variance.as_ref().map(|_| self.average_spread(uploads, &shares, size)),
+        }
+    }
+
+    fn average_spread(&self, uploads: &[&Upload], shares: &[f64], size: usize) -> Vec<f32> {
+        let mut sums = vec![0.0_f64; size];
+        let mut heard = vec![0.0_f64; size];
+        for (upload, share) in uploads.iter().zip(shares) {
+            let Some(spread) = &upload.spread else { continue };
+            for (&index, &variance) in spread.selected.iter().zip(&spread.values) {
+                heard[index as usize] += share;
+                sums[index as usize] += share
+                    * match self.spread {
+                        SpreadAverage::Deviation => f64::from(variance).sqrt(),
+                        SpreadAverage::Variance | SpreadAverage::Selected => f64::from(variance),
+                    };
+            }
+        }
+        let variance = |(sum, heard): (f64, f64)| {
+            let averaged = match self.spread {
+                SpreadAverage::Deviation => sum * sum,
+                SpreadAverage::Variance => sum,
+                SpreadAverage::Selected => sum / heard,
+            };
+            // A spread too small for f32 is still a spread: a variance of 0 would be a prior nobody can leave.
+            if heard == 0.0 { self.unselected as f32 } else { (averaged as f32).max(f32::MIN_POSITIVE) }
+        };
+        sums.into_iter().zip(heard).map(variance).collect()
+    }
+}
+
+/// Values averaged at a time: their sums stay in the innermost cache.
+const BLOCK: usize = 1024;
+
+/// The weighted mean of the uploads' values.
+fn average(uploads: &[&Upload], shares: &[f64], size: usize) -> Vec<f32> {
+    let mut mean = vec![0.0; size];
+    let mut sums = [0.0_f64; BLOCK];
+    for (block, mean) in mean.chunks_mut(BLOCK).enumerate() {
+        let sums = &mut sums[..mean.len()];
+        sums.fill(0.0);
+        for (upload, share) in uploads.iter().zip(shares) {
+            for (sum, &value) in sums.iter_mut().zip(&upload.shared[block * BLOCK..]) {
+                *sum += share * f64::from(value);
+            }
+        }
+        for (mean, &sum) in mean.iter_mut().zip(&*sums) {
+            *mean = sum as f32;
+        }
+    }
+    mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn upload(client: usize, samples: usize, shared: Vec<f32>, spread: &[(u32, f32)]) -> Upload {
+        let (selected, values) = spread.iter().copied().unzip();
+        let spread = Some(SparseVariances { selected, values });
+        Upload { round: 1, client, samples, loss: None, shared, spread }
+    }
+
+    fn merge(spread: SpreadAverage, weighting: Weighting, uploads: &[Upload]) -> Vec<f32> {
+        let aggregation = Aggregation { weighting, spread, unselected: 0.25 };
+        let before = Shared::gaussian(vec![0.0; uploads[0].shared.len()], 1.0);
+        aggregation.merge(&uploads.iter().collect::<Vec<_>>(), &before).variance.unwrap()
+    }
+
+    /// Parameter 0 was selected by both, 1 by one, 2 by nobody.
+    #[test]
+    fn spreads_are_averaged_with_zeros_and_alpha_returns_where_nobody_selected() {
+        let uploads =
+            [upload(0, 1, vec![0.0; 3], &[(0, 0.04), (1, 0.16)]), upload(1, 3, vec![0.0; 3], &[(0, 0.36)])];
+        let close = |found: Vec<f32>, expected: [f32; 3]| {
+            for (index, (a, b)) in found.iter().zip(expected).enumerate() {
+                assert!((a - b).abs() < 1e-6, "parameter {index}: {a}, expected {b}");
+            }
+        };
+        close(merge(SpreadAverage::Deviation, Weighting::Uniform, &uploads), [0.16, 0.04, 0.25]);
+        close(merge(SpreadAverage::Variance, Weighting::Uniform, &uploads), [0.2, 0.08, 0.25]);
+        close(merge(SpreadAverage::Variance, Weighting::Samples, &uploads), [0.28, 0.04, 0.25]);
+        close(merge(SpreadAverage::Selected, Weighting::Uniform, &uploads), [0.2, 0.16, 0.25]);
+        close(merge(SpreadAverage::Selected, Weighting::Samples, &uploads), [0.28, 0.16, 0.25]);
+    }
+
+    #[test]
+    fn bad_variances_are_named() {
+        let sent = |selected: &[u32], values: &[f32]| {
+            let spread = SparseVariances { selected: selected.to_vec(), values: values.to_vec() };
+            spread.objection(4).unwrap_or_default()
+        };
+        assert_eq!(sent(&[0, 3], &[0.1, 0.2]), "");
+        assert!(sent(&[0, 3], &[0.1]).contains("1 variances for 2"));
+        assert!(sent(&[3, 0], &[0.1, 0.1]).contains("ascending"));
+        assert!(sent(&[2, 2], &[0.1, 0.1]).contains("ascending"), "twice the same");
+        assert!(sent(&[0, 4], &[0.1, 0.1]).contains("parameter 4 of 4"));
+        assert!(sent(&[0, 3], &[0.1, -0.1]).contains("parameter 3 is -0.1"));
+        assert!(sent(&[1], &[f32::NAN]).contains("parameter 1 is NaN"));
+        assert!(sent(&[1], &[0.0]).contains("parameter 1 is 0"));
+    }
+
+    proptest! {
+        /// A mean of deviations squared is at most the mean of variances (Jensen), and equal uploads average to
+        /// themselves.
+        #[test]
+        fn deviations_average_below_variances(variances in proptest::collection::vec(1e-6_f32..10.0, 1..6)) {
+            let uploads: Vec<Upload> = variances.iter().enumerate()
+                .map(|(client, &v)| upload(client, 1, vec![0.0], &[(0, v)])).collect();
+            let deviation = merge(SpreadAverage::Deviation, Weighting::Uniform, &uploads)[0];
+            let variance = merge(SpreadAverage::Variance, Weighting::Uniform, &uploads)[0];
+            prop_assert!(deviation <= variance * 1.000_01);
+            let same: Vec<Upload> = (0..3).map(|client| upload(client, 1, vec![0.0], &[(0, variances[0])])).collect();
+            let alone = merge(SpreadAverage::Deviation, Weighting::Uniform, &same)[0];
+            prop_assert!((alone - variances[0]).abs() <= 1e-6 * variances[0]);
+        }
+    }
+}

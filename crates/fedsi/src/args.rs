@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Config(ConfigArguments),
     /// Score predictions from a JSON file: accuracy and calibration.
     Calibrate(CalibrateArguments),
+    /// Compute the subnetwork posterior of a trained network in PyTorch's layout.
+    Laplace(LaplaceArguments),
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +93,9 @@ pub(crate) struct Settings {
     /// Threads; 0 for one a core. Changes no result.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) threads: Option<i64>,
+    /// The defaults of fedsi and fedsi-fac: calibrated or paper.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Any other key, as in --set partition.kind=dirichlet. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -159,6 +164,33 @@ pub(crate) struct CalibrateArguments {
     pub(crate) bins: usize,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct LaplaceArguments {
+    /// A folder with case.json (the layers), model.safetensors and data.safetensors (`train_x`, `train_y`, `test_x`,
+    /// `prior_variance`).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) case: PathBuf,
+    /// Where to write the arrays: `subnetwork`, `diag_ggn`, `ggn`, `covariance`, `logits`, `functional_variance`, and
+    /// `probit` or `predictive_variance`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Which body parameters: variance, live, predictive, leverage, random, magnitude or layers:NAME,...
+    #[arg(long, value_name = "NAME", default_value = "variance")]
+    pub(crate) rule: String,
+    /// How many body parameters, or P% of them [default: `subnetwork_size` in case.json].
+    #[arg(long, value_name = "N|P%")]
+    pub(crate) subnetwork: Option<String>,
+    /// Let every variance be up to this share too large, at a cost that follows what the data says; 0 is exact.
+    #[arg(long, value_name = "EPS", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) tolerance: f64,
+    /// The same as --tolerance 0.
+    #[arg(long, conflicts_with = "tolerance")]
+    pub(crate) exact: bool,
+    /// The seed of random rules.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
 impl Settings {
     /// Whether anything was said at all.
     pub(crate) fn any(&self) -> bool {
@@ -200,6 +232,7 @@ impl Settings {
         let directory = self.data_dir.as_ref().map(|path| Value::String(path.display().to_string()));
         let flags = [
             ("method", text(&self.method)),
+            ("profile", text(&self.profile)),
             ("data.dataset", text(&self.dataset)),
             ("data.size", text(&self.size)),
             ("data.dir", directory),

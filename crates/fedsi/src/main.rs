@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
+        Command::Laplace(laplace) => commands::laplace::laplace(&laplace, arguments.quiet, arguments.json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,7 +18,7 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
         let procedure = declare(method);
         table.row([
             method.name.to_owned(),
-            procedure.shared.to_string(),
+            shared(&procedure),
             procedure.kept.to_string(),
             phases(&procedure.local),
             phases(&procedure.personalise),
@@ -32,6 +32,12 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
 /// The method with every setting at its default.
 fn declare(method: &Method) -> Procedure {
     (method.declare)(&Config::defaults(method.name, DatasetName::Digits, Size::Small))
+}
+
+/// What travels, and whether as values or as a distribution.
+fn shared(procedure: &Procedure) -> String {
+    let kind = if procedure.gaussian.is_some() { ", a Gaussian" } else { "" };
+    format!("{}{kind}", procedure.shared)
 }
 
 fn phases(phases: &[Phase]) -> String {
@@ -53,6 +59,7 @@ fn entry(method: &Method) -> serde_json::Value {
         "source": method.source,
         "idea": method.idea,
         "shares": procedure.shared,
+        "gaussian": procedure.gaussian.is_some(),
         "keeps": procedure.kept,
         "local": list(&procedure.local),
         "personalise": list(&procedure.personalise),

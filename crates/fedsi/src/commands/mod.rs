@@ -3,5 +3,6 @@
 pub(crate) mod calibrate;
 pub(crate) mod config;
 pub(crate) mod data;
+pub(crate) mod laplace;
 pub(crate) mod methods;
 pub(crate) mod run;

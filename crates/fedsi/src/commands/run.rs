@@ -58,12 +58,29 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     write!(text, "{}", scores_table(summary))?;
     writeln!(text, "\n{}", pooling(summary))?;
     writeln!(text, "model evaluated: {}", config.method().evaluated)?;
+    if let Some(posterior) = &summary.posterior {
+        writeln!(
+            text,
+            "posterior: {:.0} parameters a client ({:.1}% without curvature), prior variance {:.3}, rank {:.0}, \
+             variances at most {:.1}% too large",
+            posterior.parameters,
+            100.0 * posterior.zero_curvature,
+            posterior.prior_variance,
+            posterior.rank,
+            100.0 * posterior.certificate
+        )?;
+    }
     let seconds = summary.seconds;
     writeln!(
         text,
-        "time: {:.1} s (training {:.1}, evaluation {:.1}); traffic: {} up, {} down{}",
+        "time: {:.1} s (training {:.1}, {}evaluation {:.1}); traffic: {} up, {} down{}",
         seconds.total,
         seconds.train,
+        if summary.posterior.is_some() {
+            format!("posteriors {:.1}, ", seconds.posterior)
+        } else {
+            String::new()
+        },
         seconds.evaluate,
         bytes(summary.bytes.up),
         bytes(summary.bytes.down),

@@ -47,7 +47,7 @@ fn settings_that_cannot_run() {
         &["run"],
         &[
             (&["--method", "fedavgg"], &["fedavgg", "did you mean `fedavg`?", "lg-fedavg"]),
-            (&["--method", "zzz"], &["zzz", "known: local, fedavg"]),
+            (&["--method", "zzz"], &["zzz", "known: fedsi, fedsi-fac, local, fedavg"]),
             (&["--dataset", "minst"], &["minst", "did you mean `mnist`?", "digits"]),
             (&["--size", "medium"], &["data.size", "medium", "`small` or `large`"]),
             (&["--set", "trainig.batch=3"], &["trainig", "did you mean `training`?", "fedsi config"]),
@@ -91,6 +91,17 @@ fn settings_that_cannot_run() {
             (&["--set", "model.body=[\"flattn\"]"], &["model.body", "flattn", "`flatten`"]),
             (&["--set", "model.body=[{ linear = 0 }]"], &["model.body", "at least one output"]),
             (&["--set", "model.noise=-1"], &["model.noise"]),
+            (&["--profile", "papr"], &["papr", "calibrated, paper"]),
+            (&["--set", "fedsi.alpha=0"], &["fedsi.alpha", "1e-30"]),
+            (&["--set", "fedsi.alpha=1e39"], &["fedsi.alpha", "1e30"]),
+            (&["--set", "fedsi.subnetwork=1.5"], &["fedsi.subnetwork", "at most 1"]),
+            (&["--set", "fedsi.rule=wasserstein"], &["fedsi.rule", "variance, live"]),
+            (&["--set", "fedsi.predictive=bayes"], &["fedsi.predictive", "monte-carlo"]),
+            (&["--set", "fedsi.prior_variance=-1"], &["fedsi.prior_variance", "above 0"]),
+            (&["--set", "fedsi.prior_variance=wide"], &["fedsi.prior_variance"]),
+            (&["--set", "fedsi.tolerance=-0.1"], &["fedsi.tolerance"]),
+            (&["--set", "fedsi.draws=0"], &["fedsi.draws"]),
+            (&["--set", "fedsi.rule=layers:7", "--rounds", "1"], &["fedsi.rule", "7"]),
         ],
     );
 }

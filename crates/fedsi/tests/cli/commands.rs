@@ -40,7 +40,10 @@ fn the_methods_are_listed_with_what_they_share_and_keep() {
     let list = scratch.succeeds(&["methods", "--json"]).json();
     let names: Vec<&str> =
         list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"]);
+    assert_eq!(
+        names,
+        ["fedsi", "fedsi-fac", "local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"]
+    );
     for entry in list.as_array().unwrap() {
         let (name, source) = (entry["name"].as_str().unwrap(), entry["source"].as_str().unwrap());
         let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).expect(name);

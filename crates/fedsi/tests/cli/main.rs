@@ -6,6 +6,7 @@ mod bad_input;
 mod commands;
 mod fetch;
 mod folders;
+mod laplace;
 mod own_data;
 mod repeatable;
 mod run;

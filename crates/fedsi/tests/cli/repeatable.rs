@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::support::Scratch;
 
-const METHODS: [&str; 7] = ["local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"];
+const METHODS: [&str; 9] =
+    ["fedsi", "fedsi-fac", "local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"];
 
 /// Every file that is the same in equal runs: all but times (`summary.json`, `metrics.jsonl`, the report) and the
 /// settings, which name the number of threads.

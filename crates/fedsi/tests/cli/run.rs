@@ -15,7 +15,7 @@ fn number(value: &Value, key: &str) -> f64 {
 fn a_run_without_arguments_leaves_every_file_of_the_contract() {
     let scratch = Scratch::new();
     scratch.succeeds(&["run", "--rounds", "2"]);
-    let names: Vec<String> = scratch.below("runs/fedbabu-digits-small-s1").into_keys().collect();
+    let names: Vec<String> = scratch.below("runs/fedsi-digits-small-s1").into_keys().collect();
     let mut expected: Vec<String> = (0..10).map(|id| format!("clients/{id}.safetensors")).collect();
     expected.extend(
         [
@@ -37,7 +37,18 @@ fn a_run_without_arguments_leaves_every_file_of_the_contract() {
 #[test]
 fn a_round_is_a_line_of_metrics() {
     let scratch = Scratch::new();
-    scratch.succeeds(&["run", "--rounds", "3", "--participants", "4", "--out", "r", "--quiet"]);
+    scratch.succeeds(&[
+        "run",
+        "--method",
+        "fedbabu",
+        "--rounds",
+        "3",
+        "--participants",
+        "4",
+        "--out",
+        "r",
+        "--quiet",
+    ]);
     let lines = scratch.json_lines("r/metrics.jsonl");
     assert_eq!(lines.len(), 3, "one line a round");
     let (mut up, mut down) = (0.0, 0.0);
@@ -132,8 +143,10 @@ fn personal_models_have_the_names_and_shapes_of_pytorch() {
     let scratch = Scratch::new();
     scratch.succeeds(&["run", "--rounds", "1", "--clients", "2", "--out", "r", "--quiet"]);
     for file in ["r/clients/0.safetensors", "r/clients/1.safetensors", "r/checkpoint/server.safetensors"] {
-        let shapes: Vec<Vec<usize>> =
-            arrays(&scratch.bytes(file)).into_values().map(|(_, shape, _)| shape).collect();
+        let named = arrays(&scratch.bytes(file)).into_iter();
+        // Names of PyTorch begin with the layer's number; posteriors and variances have names of their own.
+        let parameters = named.filter(|(name, _)| name.starts_with(|first: char| first.is_ascii_digit()));
+        let shapes: Vec<Vec<usize>> = parameters.map(|(_, (_, shape, _))| shape).collect();
         assert_eq!(shapes, [vec![100], vec![100, 784], vec![10], vec![10, 100]], "{file}");
     }
     scratch.succeeds(&[
@@ -201,7 +214,7 @@ fn the_report_needs_no_other_file_and_no_network() {
     for outside in ["http://", "https://", "<script src", "<link", "@import", "<iframe", "src=\"//"] {
         assert!(!page.contains(outside), "report.html refers to something outside: {outside}");
     }
-    assert!(page.contains("fedbabu") && page.contains("digits"), "it says what was run");
+    assert!(page.contains("fedsi") && page.contains("digits"), "it says what was run");
 }
 
 #[test]
@@ -209,7 +222,7 @@ fn results_go_to_stdout_and_no_bar_to_a_stderr_that_is_no_terminal() {
     let scratch = Scratch::new();
     let ended = scratch.succeeds(&["run", "--rounds", "2"]);
     for expected in
-        ["client", "accuracy", "ECE", "std over clients", "runs/fedbabu-digits-small-s1/report.html"]
+        ["client", "accuracy", "ECE", "std over clients", "runs/fedsi-digits-small-s1/report.html"]
     {
         assert!(ended.stdout.contains(expected), "no `{expected}` in:\n{}", ended.stdout);
     }
@@ -279,4 +292,58 @@ fn clients_that_all_diverge_end_the_run_with_exit_code_1() {
         assert!(last.contains(expected), "no `{expected}` in: {last}");
     }
     assert!(!scratch.path("r/summary.json").exists(), "summary.json means complete, and the run is not");
+}
+
+/// FedSI's own files: a posterior in every personal model, variances with the server, figures in the record.
+#[test]
+fn fedsi_leaves_its_posteriors_behind() {
+    let scratch = Scratch::new();
+    let typed = ["run", "--rounds", "3", "--clients", "4", "--participants", "2", "--out", "run", "--quiet"];
+    scratch.succeeds(&typed);
+    let server = std::fs::read(scratch.path("run/checkpoint/server.safetensors")).unwrap();
+    let server = SafeTensors::deserialize(&server).unwrap();
+    assert_eq!(server.tensor("server.variance").unwrap().shape(), [78_500]);
+    for client in 0..4 {
+        let bytes = std::fs::read(scratch.path(&format!("run/clients/{client}.safetensors"))).unwrap();
+        let layers =
+            [fedsi_nn::LayerSpec::Flatten, fedsi_nn::LayerSpec::Linear(100), fedsi_nn::LayerSpec::Relu];
+        let layers = [&layers[..], &[fedsi_nn::LayerSpec::Linear(10)]].concat();
+        let network = fedsi_nn::Network::new(&[1, 28, 28], &layers).unwrap();
+        let posterior = fedsi_fl::read_posterior(&network, &bytes).unwrap().expect("a posterior");
+        assert_eq!(posterior.selected().len(), 3925);
+        let model = SafeTensors::deserialize(&bytes).unwrap();
+        let saved = model.tensor("posterior.variance").unwrap().data().as_chunks::<8>().0;
+        let saved: Vec<f64> = saved.iter().map(|&word| f64::from_le_bytes(word)).collect();
+        assert_eq!(posterior.marginal_variances(), saved, "what is read is what was saved");
+    }
+    let lines = std::fs::read_to_string(scratch.path("run/metrics.jsonl")).unwrap();
+    for line in lines.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        for key in ["overlap", "zero_curvature", "mean_variance"] {
+            assert!(record["subnetwork"][key].is_number(), "{key}: {line}");
+        }
+        assert!(record["seconds"]["posterior"].as_f64().unwrap() > 0.0);
+    }
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(scratch.path("run/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["posterior"]["parameters"], 3925.0);
+    assert!(summary["seconds"]["posterior"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_paper_profile_runs() {
+    let scratch = Scratch::new();
+    let typed = ["run", "--profile", "paper", "--rounds", "2", "--clients", "3", "--out", "run", "--json"];
+    let summary = scratch.succeeds(&typed).json();
+    assert_eq!(summary["posterior"]["certificate"], 0.0, "exact");
+    let config = std::fs::read_to_string(scratch.path("run/config.toml")).unwrap();
+    for line in [
+        "profile = \"paper\"",
+        "alpha = 0.0001",
+        "rule = \"variance\"",
+        "spread = \"deviation\"",
+        "rate = 0.01",
+    ] {
+        assert!(config.contains(line), "no `{line}` in\n{config}");
+    }
 }

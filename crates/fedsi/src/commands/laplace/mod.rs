@@ -1,0 +1,210 @@
+//! `fedsi laplace`: the subnetwork posterior alone.
+
+mod case;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use fedsi_bayes::{
+    Candidates, Curvature, Explanation, Likelihood, Posterior, Predictive, Rule, log_likelihood,
+    log_marginal_likelihood, probabilities, regression_variance,
+};
+use fedsi_fl::write_whole;
+use fedsi_nn::Tape;
+use fedsi_random::{Purpose, Streams};
+use safetensors::tensor::{Dtype, TensorView};
+use serde::Serialize;
+
+use crate::args::LaplaceArguments;
+use crate::output::{BadInput, print, print_json};
+use case::Case;
+
+/// Rows of a forward pass.
+const FORWARD_BATCH: usize = 128;
+
+/// What is told of a posterior besides the arrays; `seconds` are those of curvature, choice and posterior.
+#[derive(Debug, Serialize)]
+struct Told {
+    rule: String,
+    subnetwork: Explanation,
+    rank: usize,
+    certificate: f64,
+    log_likelihood: f64,
+    log_marginal_likelihood: f64,
+    seconds: f64,
+}
+
+pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> anyhow::Result<()> {
+    let case = Case::read(&arguments.case)?;
+    let tolerance = if arguments.exact { 0.0 } else { arguments.tolerance };
+    if !(tolerance.is_finite() && tolerance >= 0.0) {
+        return Err(BadInput(format!("--tolerance {tolerance}: expected a finite number, 0 or above")).into());
+    }
+    let rule: Rule = arguments.rule.parse().map_err(|error| BadInput(format!("--rule: {error}")))?;
+    let size = size(arguments.subnetwork.as_deref(), &rule, &case)?;
+    let (told, arrays) = posterior(&case, &rule, size, tolerance, arguments.seed)?;
+    arrays.save(&arguments.out)?;
+    if json {
+        return print_json(&told);
+    }
+    if quiet {
+        return Ok(());
+    }
+    print(&closing(&told, arguments)?)
+}
+
+/// How many parameters: a number, a percentage, or what the case says.
+fn size(wanted: Option<&str>, rule: &Rule, case: &Case) -> Result<usize, BadInput> {
+    let body = case.network.layout().body().len();
+    if matches!(rule, Rule::Layers(_)) {
+        return Ok(body); // the layers say
+    }
+    let bad = |text: &str| {
+        BadInput(format!(
+            "--subnetwork {text}: expected a number from 1 to {body}, or a percentage such as 5%"
+        ))
+    };
+    let Some(text) = wanted else {
+        let missing = || BadInput("case.json has no `subnetwork_size`; say --subnetwork N or P%".to_owned());
+        return case.subnetwork_size.ok_or_else(missing);
+    };
+    match text.strip_suffix('%') {
+        None => text.parse().map_err(|_| bad(text)),
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => {
+                Ok(((percent / 100.0 * body as f64).round() as usize).max(1))
+            }
+            _ => Err(bad(text)),
+        },
+    }
+}
+
+/// What is computed, on its way to the file.
+struct Arrays {
+    selected: Vec<usize>,
+    values: Vec<Array>,
+}
+
+struct Array {
+    name: &'static str,
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+fn posterior(
+    case: &Case,
+    rule: &Rule,
+    size: usize,
+    tolerance: f64,
+    seed: u64,
+) -> anyhow::Result<(Told, Arrays)> {
+    let Case { network, parameters, likelihood, prior_variance, train_inputs, test_inputs, .. } = case;
+    let (layout, outputs) = (network.layout(), network.outputs());
+    let body = layout.body();
+    let started = Instant::now();
+    let curvature = Curvature::diagonal(network, parameters, train_inputs, likelihood, body.clone());
+    let bad = |error: fedsi_bayes::SelectionError| BadInput(error.to_string());
+    let candidates =
+        Candidates::new(layout, body.clone(), &curvature, prior_variance, parameters).map_err(bad)?;
+    let mut rng = Streams::new(seed).stream(Purpose::Selection, 0, 0);
+    let subnetwork = rule.select(&candidates, size, &mut rng).map_err(bad)?;
+    let selected = subnetwork.indices();
+    let prior: Vec<f64> = selected.iter().map(|&index| prior_variance[index]).collect();
+    let posterior =
+        Posterior::fit(network, parameters, train_inputs, likelihood, selected, &prior, tolerance)
+            .map_err(|error| BadInput(error.to_string()))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let test = posterior.outputs(network, parameters, test_inputs);
+    let rows = test.mean.len() / outputs;
+
+    let chosen = selected.len();
+    let mut arrays = vec![
+        Array {
+            name: "ggn",
+            shape: vec![chosen, chosen],
+            values: fedsi_bayes::ggn(network, parameters, train_inputs, likelihood, selected)?,
+        },
+        Array { name: "covariance", shape: vec![chosen, chosen], values: posterior.covariance() },
+        match likelihood {
+            Likelihood::Categorical => Array {
+                name: "probit",
+                shape: vec![rows, outputs],
+                values: probabilities(Predictive::Probit, &test, 1, &mut rng),
+            },
+            Likelihood::Gaussian { noise } => Array {
+                name: "predictive_variance",
+                shape: vec![rows, outputs],
+                values: regression_variance(&test, noise),
+            },
+        },
+    ];
+    let fit = log_likelihood(likelihood, &forward(case), outputs, case.train_targets.borrow());
+    let moved = selected.iter().map(|&index| (parameters[index] - case.prior_mean[index]).powi(2));
+    let quadratic: f64 = moved.zip(&prior).map(|(square, variance)| square / variance).sum();
+    let told = Told {
+        rule: rule.to_string(),
+        subnetwork: subnetwork.explain(layout, &curvature, body.clone()),
+        rank: posterior.rank(),
+        certificate: posterior.certificate(),
+        log_likelihood: fit,
+        log_marginal_likelihood: log_marginal_likelihood(fit, posterior.log_determinant_ratio(), quadratic),
+        seconds,
+    };
+    arrays.push(Array { name: "diag_ggn", shape: vec![body.len()], values: curvature.ggn });
+    arrays.push(Array { name: "logits", shape: vec![rows, outputs], values: test.mean });
+    arrays.push(Array {
+        name: "functional_variance",
+        shape: vec![rows, outputs, outputs],
+        values: test.covariance,
+    });
+    Ok((told, Arrays { selected: selected.to_vec(), values: arrays }))
+}
+
+/// The network's outputs on the training samples.
+fn forward(case: &Case) -> Vec<f64> {
+    let width = case.network.inputs();
+    let mut tape = Tape::new(&case.network, FORWARD_BATCH);
+    let mut outputs = Vec::new();
+    for rows in case.train_inputs.chunks(FORWARD_BATCH * width) {
+        tape.inputs_mut(&case.network, rows.len() / width).copy_from_slice(rows);
+        outputs.extend_from_slice(tape.forward(&case.network, &case.parameters));
+    }
+    outputs
+}
+
+impl Arrays {
+    /// One file, whole or absent.
+    fn save(&self, path: &Path) -> anyhow::Result<()> {
+        let selected: Vec<u8> =
+            self.selected.iter().flat_map(|&index| (index as i64).to_le_bytes()).collect();
+        let bytes = |array: &Array| array.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let bytes: Vec<Vec<u8>> = self.values.iter().map(bytes).collect();
+        let mut views =
+            vec![("subnetwork", TensorView::new(Dtype::I64, vec![self.selected.len()], &selected)?)];
+        for (array, bytes) in self.values.iter().zip(&bytes) {
+            views.push((array.name, TensorView::new(Dtype::F64, array.shape.clone(), bytes)?));
+        }
+        write_whole(path, &safetensors::serialize(views, None)?)
+            .with_context(|| format!("the posterior is computed, but not saved in {}", path.display()))
+    }
+}
+
+fn closing(told: &Told, arguments: &LaplaceArguments) -> anyhow::Result<String> {
+    let mut text = String::new();
+    writeln!(text, "subnetwork by {}: {}", told.rule, told.subnetwork)?;
+    let exactness = if told.certificate == 0.0 {
+        "exact".to_owned()
+    } else {
+        format!("every variance at most {:.2e} of itself too large", told.certificate)
+    };
+    writeln!(text, "posterior: rank {}, {exactness}, {:.2} s", told.rank, told.seconds)?;
+    writeln!(
+        text,
+        "log likelihood {:.4}, log marginal likelihood {:.4}",
+        told.log_likelihood, told.log_marginal_likelihood
+    )?;
+    writeln!(text, "\nfile: {}", arguments.out.display())?;
+    Ok(text)
+}

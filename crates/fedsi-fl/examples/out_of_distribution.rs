@@ -7,9 +7,10 @@
 #![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_data::{DataSpec, DatasetName, PartitionSpec, Size, Split};
+use fedsi_fl::simulation::Evaluated;
 use fedsi_fl::{Config, Simulation};
 use fedsi_metrics::auroc;
 
@@ -33,8 +34,13 @@ fn main() -> Result<(), Failure> {
         for _ in 0..rounds {
             simulation.round()?;
         }
-        let mut models = Vec::new();
-        simulation.evaluate(|_| Ok(()), |client| models.push(client.model))?;
+        let models = Mutex::new(Vec::new());
+        let keep = |client: &Evaluated| {
+            models.lock().unwrap_or_else(PoisonError::into_inner).push(client.model.clone());
+            Ok(())
+        };
+        simulation.evaluate(keep, |_| {})?;
+        let models = models.into_inner().unwrap_or_else(PoisonError::into_inner);
         let predictor = simulation.predictor();
         let (mut entropies, mut spreads) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for model in &models {

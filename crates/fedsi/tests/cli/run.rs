@@ -347,3 +347,16 @@ fn the_paper_profile_runs() {
         assert!(config.contains(line), "no `{line}` in\n{config}");
     }
 }
+
+/// The main job, at its defaults: personal models that are accurate, and know how sure they may be.
+#[test]
+fn fedsi_learns_digits_and_knows_how_sure_it_is() {
+    let scratch = Scratch::new();
+    let summary = scratch.succeeds(&["run", "--json"]).json();
+    let (accuracy, ece, nll) = (number(&summary, "accuracy"), number(&summary, "ece"), number(&summary, "nll"));
+    assert!(accuracy > 0.91, "accuracy {accuracy}");
+    assert!(ece < 0.04, "ECE {ece}");
+    assert!(nll < 0.25, "NLL {nll}");
+    let chosen = summary["posterior"]["prior_variance"].as_f64().unwrap();
+    assert!(chosen > 0.0 && chosen < 6.0, "prior variance {chosen}");
+}

@@ -59,7 +59,7 @@ pub struct FedsiConfig {
 
 /// The prior variance of a personal model's posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number above 0, \"auto\" or \"server\"")]
 pub enum FinalPrior {
     /// The same for all parameters.
     Fixed(f64),

@@ -98,7 +98,7 @@ fn settings_that_cannot_run() {
             (&["--set", "fedsi.rule=wasserstein"], &["fedsi.rule", "variance, live"]),
             (&["--set", "fedsi.predictive=bayes"], &["fedsi.predictive", "monte-carlo"]),
             (&["--set", "fedsi.prior_variance=-1"], &["fedsi.prior_variance", "above 0"]),
-            (&["--set", "fedsi.prior_variance=wide"], &["fedsi.prior_variance"]),
+            (&["--set", "fedsi.prior_variance=wide"], &["fedsi.prior_variance", "\"auto\" or \"server\""]),
             (&["--set", "fedsi.tolerance=-0.1"], &["fedsi.tolerance"]),
             (&["--set", "fedsi.draws=0"], &["fedsi.draws"]),
             (&["--set", "fedsi.rule=layers:7", "--rounds", "1"], &["fedsi.rule", "7"]),

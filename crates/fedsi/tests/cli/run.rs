@@ -353,7 +353,8 @@ fn the_paper_profile_runs() {
 fn fedsi_learns_digits_and_knows_how_sure_it_is() {
     let scratch = Scratch::new();
     let summary = scratch.succeeds(&["run", "--json"]).json();
-    let (accuracy, ece, nll) = (number(&summary, "accuracy"), number(&summary, "ece"), number(&summary, "nll"));
+    let (accuracy, ece, nll) =
+        (number(&summary, "accuracy"), number(&summary, "ece"), number(&summary, "nll"));
     assert!(accuracy > 0.91, "accuracy {accuracy}");
     assert!(ece < 0.04, "ECE {ece}");
     assert!(nll < 0.25, "NLL {nll}");

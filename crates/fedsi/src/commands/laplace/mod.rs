@@ -38,6 +38,11 @@ struct Told {
 
 pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> anyhow::Result<()> {
     let case = Case::read(&arguments.case)?;
+    let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(missing) = folder.filter(|folder| !folder.is_dir()) {
+        let path = arguments.out.display();
+        return Err(BadInput(format!("--out {path}: there is no folder {}", missing.display())).into());
+    }
     let tolerance = if arguments.exact { 0.0 } else { arguments.tolerance };
     if !(tolerance.is_finite() && tolerance >= 0.0) {
         return Err(BadInput(format!("--tolerance {tolerance}: expected a finite number, 0 or above")).into());

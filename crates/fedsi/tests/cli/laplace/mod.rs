@@ -140,6 +140,10 @@ fn bad_cases_are_refused_in_a_line_that_names_the_fault() {
         assert!(!scratch.path("out").exists(), "{typed:?}: something was written");
     }
     let scratch = Scratch::new();
+    let good = case("case-mlp");
+    let ended = scratch.fedsi(&["laplace", "--case", good.to_str().unwrap(), "--out", "no/such/out"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no folder no/such"), "{}", ended.stderr);
     let ended = scratch.fedsi(&["laplace", "--case", "nowhere", "--out", "out"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("nowhere/case.json"), "{}", ended.stderr);

@@ -17,7 +17,7 @@ use crate::infer::Structure;
 pub const ASIDE: f64 = 0.2;
 
 /// Share of the rounds after which it is chosen.
-const SHARE_OF_ROUNDS: f64 = 0.8;
+pub const SHARE_OF_ROUNDS: f64 = 0.8;
 
 /// Tried variances, in units of [`start`].
 const SCALES: [f64; 12] = [0.01, 0.03, 0.07, 0.15, 0.25, 0.4, 0.6, 0.8, 1.1, 1.5, 2.2, 4.0];

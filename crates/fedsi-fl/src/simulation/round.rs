@@ -63,8 +63,11 @@ fn spread(inferred: &Inferred, start: usize) -> SparseVariances {
     let posterior = &inferred.posterior;
     let selected = posterior.selected().iter().map(|&index| (index - start) as u32).collect();
     let variances = posterior.marginal_variances();
-    let values = variances.iter().map(|&variance| (variance as f32).max(f32::MIN_POSITIVE)).collect();
-    SparseVariances { selected, values }
+    // Too small for f32 is still a variance; what is no number stays none, for the server to refuse.
+    let single = |variance: f64| {
+        if variance < f64::from(f32::MIN_POSITIVE) { f32::MIN_POSITIVE } else { variance as f32 }
+    };
+    SparseVariances { selected, values: variances.into_iter().map(single).collect() }
 }
 
 impl Simulation {
@@ -167,15 +170,16 @@ impl Simulation {
             let tried = inference.infer_scaled(&evidence, &scales, &mut rng, |inferred| {
                 model.inferred = Some(inferred);
                 let loss = predictor.predict(&model, data, &data.aside).scores().nll();
-                losses.push(loss.unwrap_or(0.0) * data.aside.count as f64);
+                losses.extend(loss.map(|loss| loss * data.aside.count as f64));
             });
-            match tried {
-                Ok(()) => Some((data.aside.count, losses)),
-                Err(error) => {
-                    tracing::warn!(round, client, "no part in choosing the prior variance: {error}");
-                    None
-                }
-            }
+            let problem = match tried {
+                Ok(()) if losses.len() == scales.len() => return Some((data.aside.count, losses)),
+                Ok(()) if data.aside.count == 0 => "it has no data to set aside".to_owned(),
+                Ok(()) => "its predictions are not finite".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            tracing::warn!(round, client, "it has no part in choosing the prior variance: {problem}");
+            None
         });
         let reports: Vec<_> = reports.into_iter().flatten().collect();
         let calibration = Calibration::of(candidates, &reports);

@@ -83,13 +83,21 @@ pub struct Aggregation {
     pub spread: SpreadAverage,
     /// The variance of a parameter that nobody selected.
     pub unselected: f64,
+    /// Participants send variances in every so many rounds; in between the server keeps those it has.
+    pub every: u64,
 }
 
 impl Aggregation {
-    /// The uploads as one: the weighted mean of values and, for a Gaussian, of spreads. Sums run in f64 in the
+    /// Whether participants send variances in this round, counted from 1, where the server holds a Gaussian.
+    #[must_use]
+    pub const fn spread_is_due(&self, round: u64) -> bool {
+        round.is_multiple_of(self.every)
+    }
+
+    /// The uploads of a round as one: the weighted mean of values and, for a Gaussian, of spreads. Sums run in f64 in the
     /// order of the uploads. Cost: one pass over each upload.
     #[must_use]
-    pub fn merge(&self, uploads: &[&Upload], before: &Shared) -> Shared {
+    pub fn merge(&self, round: u64, uploads: &[&Upload], before: &Shared) -> Shared {
         let weight = |upload: &Upload| match self.weighting {
             Weighting::Uniform => 1.0,
             Weighting::Samples => upload.samples as f64,
@@ -99,7 +107,13 @@ impl Aggregation {
         let size = before.values.len();
         Shared {
             values: average(uploads, &shares, size),
-            variance: before.variance.as_ref().map(|_| self.average_spread(uploads, &shares, size)),
+            variance: before.variance.as_ref().map(|variance| {
+                if self.spread_is_due(round) {
+                    self.average_spread(uploads, &shares, size)
+                } else {
+                    variance.clone()
+                }
+            }),
         }
     }
 
@@ -164,9 +178,9 @@ mod tests {
     }
 
     fn merge(spread: SpreadAverage, weighting: Weighting, uploads: &[Upload]) -> Vec<f32> {
-        let aggregation = Aggregation { weighting, spread, unselected: 0.25 };
+        let aggregation = Aggregation { weighting, spread, unselected: 0.25, every: 1 };
         let before = Shared::gaussian(vec![0.0; uploads[0].shared.len()], 1.0);
-        aggregation.merge(&uploads.iter().collect::<Vec<_>>(), &before).variance.unwrap()
+        aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before).variance.unwrap()
     }
 
     /// Parameter 0 was selected by both, 1 by one, 2 by nobody.

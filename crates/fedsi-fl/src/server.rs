@@ -31,6 +31,12 @@ impl Server {
         &self.shared
     }
 
+    /// Whether participants of the coming round send variances.
+    #[must_use]
+    pub const fn wants_spread(&self) -> bool {
+        self.shared.variance.is_some() && self.aggregation.spread_is_due(self.round + 1)
+    }
+
     /// Rounds completed.
     #[must_use]
     pub const fn round(&self) -> u64 {
@@ -70,7 +76,7 @@ impl Server {
                 reasons: reasons.collect::<Vec<_>>().join(", "),
             });
         }
-        self.shared = self.aggregation.merge(&usable, &self.shared);
+        self.shared = self.aggregation.merge(self.round + 1, &usable, &self.shared);
         self.round += 1;
         Ok(left_out)
     }
@@ -91,11 +97,12 @@ impl Server {
         if upload.loss.is_some_and(|loss| !loss.is_finite()) {
             return Some("its training loss is not finite".to_owned());
         }
-        match (&upload.spread, &self.shared.variance) {
-            (Some(spread), Some(_)) => spread.objection(size),
-            (None, None) => None,
-            (None, Some(_)) => Some("it sent no variances".to_owned()),
-            (Some(_), None) => Some("it sent variances that nobody asked for".to_owned()),
+        let due = self.wants_spread();
+        match &upload.spread {
+            Some(spread) if due => spread.objection(size),
+            None if due => Some("it sent no variances".to_owned()),
+            Some(_) => Some("it sent variances that nobody asked for".to_owned()),
+            None => None,
         }
     }
 }
@@ -126,7 +133,8 @@ mod tests {
     }
 
     fn server(size: usize, weighting: Weighting) -> Server {
-        let aggregation = Aggregation { weighting, spread: SpreadAverage::Deviation, unselected: 1.0 };
+        let aggregation =
+            Aggregation { weighting, spread: SpreadAverage::Deviation, unselected: 1.0, every: 1 };
         Server::new(Shared::point(vec![0.0; size]), aggregation, 0.5)
     }
 
@@ -168,8 +176,12 @@ mod tests {
     /// A Gaussian wants variances, point values want none.
     #[test]
     fn variances_come_where_they_are_expected() {
-        let aggregation =
-            Aggregation { weighting: Weighting::Uniform, spread: SpreadAverage::Variance, unselected: 1.0 };
+        let aggregation = Aggregation {
+            weighting: Weighting::Uniform,
+            spread: SpreadAverage::Variance,
+            unselected: 1.0,
+            every: 1,
+        };
         let mut gaussian = Server::new(Shared::gaussian(vec![0.0], 1.0), aggregation, 0.1);
         let spread = |values: Vec<f32>| Some(SparseVariances { selected: vec![0], values });
         let with = |client, spread| Upload { spread, ..upload(client, 1, vec![2.0]) };
@@ -178,6 +190,17 @@ mod tests {
         assert_eq!(left_out.iter().map(|out| out.client).collect::<Vec<_>>(), [1, 2]);
         assert!(left_out[0].reason.contains("no variances"), "{}", left_out[0].reason);
         assert_eq!(gaussian.shared(), &Shared { values: vec![2.0], variance: Some(vec![0.5]) });
+        // In every third round only: before that the server keeps what it has.
+        let rare = Aggregation { every: 3, ..aggregation };
+        let mut server_of_rare = Server::new(Shared::gaussian(vec![0.0], 1.0), rare, 0.1);
+        for round in 1..=3 {
+            assert_eq!(server_of_rare.wants_spread(), round == 3);
+            let spread = if round == 3 { spread(vec![0.5]) } else { None };
+            let sent = [Upload { round, ..with(0, spread) }];
+            assert!(server_of_rare.complete(&sent, vec![]).unwrap().is_empty());
+            let variance = server_of_rare.shared().variance.as_deref();
+            assert_eq!(variance, Some(&[if round == 3 { 0.5 } else { 1.0 }][..]), "round {round}");
+        }
         let mut point = server(1, Weighting::Uniform);
         let left_out = point.complete(&[with(0, spread(vec![0.5])), with(1, None)], vec![]).unwrap();
         assert!(left_out[0].reason.contains("nobody asked for"), "{}", left_out[0].reason);

@@ -101,6 +101,23 @@ fn a_round_tells_what_its_subnetworks_were_like() {
     assert!(record.bytes.up > plain.bytes.up && record.bytes.down > plain.bytes.down);
 }
 
+/// Between the rounds that infer, the server keeps its variances and participants send none.
+#[test]
+fn variances_are_sent_in_every_so_many_rounds() {
+    let mut config = config("fedsi", 5);
+    (config.fedsi.every, config.fedsi.round_tolerance) = (2, 0.0);
+    let mut simulation = simulation(config, clouds(5));
+    let mut before = simulation.server().shared().variance.clone();
+    for round in 1..=4 {
+        let record = simulation.round().unwrap();
+        let after = simulation.server().shared().variance.clone();
+        let due = round % 2 == 0;
+        assert_eq!((record.subnetwork.is_some(), after != before), (due, due), "round {round}");
+        assert_eq!(record.seconds.posterior > 0.0, due, "round {round}");
+        before = after;
+    }
+}
+
 /// A network with dead units: the paper's rule chooses them first, and learns nothing of them.
 #[test]
 fn the_papers_rule_prefers_what_has_no_curvature() {
@@ -179,6 +196,7 @@ fn the_paper_profile_is_the_papers() {
     assert_eq!((paper.fedsi.alpha, paper.training.rate, paper.fedsi.subnetwork), (1e-4, 1e-2, 0.05));
     assert_eq!((&paper.fedsi.rule, paper.fedsi.predictive), (&Rule::Variance, Predictive::Probit));
     assert_eq!((paper.fedsi.spread, paper.fedsi.noise), (SpreadAverage::Deviation, 0.0));
+    assert_eq!(paper.fedsi.every, 1);
     assert_eq!(paper.fedsi.prior_variance, FinalPrior::Named(NamedPrior::Server));
     let cnn = Config::defaults("fedsi", fedsi_data::DatasetName::Cifar10, fedsi_data::Size::Small);
     assert_eq!(cnn.with_profile(Profile::Paper).fedsi.subnetwork, 0.07);

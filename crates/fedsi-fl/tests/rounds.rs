@@ -121,7 +121,8 @@ fn more_participants_than_clients_are_refused_when_the_data_says_how_many_there_
 /// A client that works alone, as on a distant site, does what it would have done in the simulation.
 #[test]
 fn a_client_alone_does_what_it_does_in_a_cohort() {
-    let config = config("fedsi", 1);
+    let mut config = config("fedsi", 1);
+    config.fedsi.prior_variance = fedsi_fl::config::FinalPrior::Fixed(1.0); // nothing is set aside
     let mut simulation = simulation(config.clone(), clouds(5));
     let start = simulation.global_parameters();
     let client = simulation.round().unwrap().participants[0];

@@ -91,6 +91,8 @@ impl Config {
         if let FinalPrior::Fixed(variance) = fedsi.prior_variance {
             number("fedsi.prior_variance", variance, |x| x > 0.0, positive)?;
         }
+        let every = usize::try_from(fedsi.every).unwrap_or(usize::MAX);
+        whole("fedsi.every", every, 1..=usize::MAX, "at least 1: every round")?;
         whole("fedsi.draws", fedsi.draws, 1..=1 << 20, "between 1 and 1048576 draws")
     }
 

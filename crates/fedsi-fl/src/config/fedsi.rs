@@ -39,6 +39,9 @@ pub struct FedsiConfig {
     /// participant did not select the parameter), variance (likewise), or selected (variances of those that did
     /// select it).
     pub spread: SpreadAverage,
+    /// Participants infer and send variances in every so many rounds; in between the server keeps those it has.
+    #[schemars(range(min = 1))]
+    pub every: u64,
     /// How exact the covariances of personal models are: 0 is exact; with eps every variance is between v and
     /// (1 + eps) v, and costs follow what the data has to say.
     pub tolerance: f64,
@@ -100,6 +103,7 @@ impl FedsiConfig {
             alpha: 1.0,
             noise: default_noise(dataset),
             spread: SpreadAverage::Selected,
+            every: 10,
             tolerance: 0.1,
             round_tolerance: 1.0,
             tune: Tuned::Head,
@@ -117,6 +121,7 @@ impl FedsiConfig {
             alpha: 1e-4,
             noise: 0.0,
             spread: SpreadAverage::Deviation,
+            every: 1,
             tolerance: 0.0,
             round_tolerance: 0.0,
             tune: Tuned::Head,

@@ -13,6 +13,8 @@ use crate::part::Part;
 /// 4. Posterior: precision `J_S' Lambda J_S + diag(1/g_S)`, with its whole covariance.
 /// 5. Upload: theta, the chosen indices, their marginal variances. Everything else counts as a point.
 ///
+/// Steps 2 to 5 may be taken in every `fedsi.every` rounds only; in between theta alone is sent.
+///
 /// The server averages means and spreads; what nobody chose has variance `alpha` again. At the end a client
 /// tunes for F epochs, computes a posterior around its own model, and predicts with the linearised network:
 /// outputs `N(f, J_S P^-1 J_S')`.
@@ -40,6 +42,7 @@ pub(super) const FEDSI: Method = Method {
                 structure: Structure::Subnetwork { rule, share: settings.subnetwork },
                 alpha: settings.alpha,
                 spread: settings.spread,
+                every: settings.every,
                 tolerance: settings.tolerance,
                 round_tolerance: settings.round_tolerance,
                 last_prior: settings.prior_variance,

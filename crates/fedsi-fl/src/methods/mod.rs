@@ -80,6 +80,8 @@ pub struct Gaussian {
     pub alpha: f64,
     /// What is averaged of participants' variances.
     pub spread: SpreadAverage,
+    /// Participants infer a posterior in every so many rounds.
+    pub every: u64,
     /// How exact the posteriors of personal models are.
     pub tolerance: f64,
     /// How exact participants' posteriors are.

@@ -62,6 +62,7 @@ impl Simulation {
             weighting: config.federation.weighting,
             spread: gaussian.map_or(SpreadAverage::Deviation, |gaussian| gaussian.spread),
             unselected: gaussian.map_or(0.0, |gaussian| gaussian.alpha),
+            every: gaussian.map_or(1, |gaussian| gaussian.every),
         };
         let shared = match gaussian {
             Some(gaussian) => Shared::gaussian(values, gaussian.alpha),

@@ -83,7 +83,7 @@ impl Simulation {
             Workers::Drawn => draw_participants(&self.streams, round, clients, self.participants),
             Workers::Everyone => (0..clients).collect(),
         };
-        let inference = self.procedure.round_inference();
+        let inference = self.procedure.round_inference().filter(|_| self.server.wants_spread());
         let cohort = self.cohort(&participants, Purpose::Batches, &self.procedure.local, inference.as_ref());
         let (trade, task) = (self.executor.trade(), self.federation.task());
         let layout = trade.network.layout();

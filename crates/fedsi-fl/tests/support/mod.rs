@@ -70,6 +70,7 @@ pub fn config(method: &str, participants: usize) -> Config {
     config.training.batch = 4;
     config.training.rate = 0.01;
     config.tuning.epochs = 2;
+    config.fedsi.every = 1;
     config
 }
 

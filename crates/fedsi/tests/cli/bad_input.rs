@@ -101,6 +101,7 @@ fn settings_that_cannot_run() {
             (&["--set", "fedsi.prior_variance=wide"], &["fedsi.prior_variance", "\"auto\" or \"server\""]),
             (&["--set", "fedsi.tolerance=-0.1"], &["fedsi.tolerance"]),
             (&["--set", "fedsi.draws=0"], &["fedsi.draws"]),
+            (&["--set", "fedsi.every=0"], &["fedsi.every", "at least 1"]),
             (&["--set", "fedsi.rule=layers:7", "--rounds", "1"], &["fedsi.rule", "7"]),
         ],
     );

@@ -59,15 +59,8 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
 /// Bytes that are no such file.
 pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, String> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let find = |name: &str, kind: Dtype| match tensors.tensor(name) {
-        Ok(found) if found.dtype() == kind => Ok(found),
-        Ok(found) => Err(format!("`{name}` is {:?}, expected {kind:?}", found.dtype())),
-        Err(error) => Err(format!("`{name}`: {error}")),
-    };
-    let doubles = |name: &str| -> Result<Vec<f64>, String> {
-        let bytes = find(name, Dtype::F64)?.data().as_chunks::<8>().0;
-        Ok(bytes.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect())
-    };
+    let find = |name: &str, kind: Dtype| find(&tensors, name, kind);
+    let doubles = |name: &str| doubles(&tensors, name);
     let columns = |name: &str, kind: Dtype| match find(name, kind)?.shape() {
         [_, columns] if *columns > 0 => Ok(*columns),
         other => Err(format!("`{name}` has the shape {other:?}, expected two sides")),
@@ -90,8 +83,24 @@ pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, String> {
     })
 }
 
+/// The tensor of this name, if it is of this kind.
+pub(crate) fn find<'a>(tensors: &SafeTensors<'a>, name: &str, kind: Dtype) -> Result<TensorView<'a>, String> {
+    match tensors.tensor(name) {
+        Ok(found) if found.dtype() == kind => Ok(found),
+        Ok(found) => Err(format!("`{name}` is {:?}, expected {kind:?}", found.dtype())),
+        Err(error) => Err(format!("`{name}`: {error}")),
+    }
+}
+
+/// The values of an F64 tensor.
+pub(crate) fn doubles(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f64>, String> {
+    let found = find(tensors, name, Dtype::F64)?;
+    Ok(found.data().as_chunks::<8>().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect())
+}
+
 /// A tensor on its way to a file.
-pub(crate) struct Values {
+#[derive(Clone, Debug)]
+pub struct Values {
     name: String,
     kind: Dtype,
     shape: Vec<usize>,
@@ -104,12 +113,16 @@ impl Values {
         Self { name: name.to_owned(), kind: Dtype::F32, shape, bytes }
     }
 
-    pub(crate) fn f64(name: &str, shape: Vec<usize>, values: &[f64]) -> Self {
+    /// Double precision, row-major.
+    #[must_use]
+    pub fn f64(name: &str, shape: Vec<usize>, values: &[f64]) -> Self {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self { name: name.to_owned(), kind: Dtype::F64, shape, bytes }
     }
 
-    pub(crate) fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
+    /// A row of whole numbers.
+    #[must_use]
+    pub fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
         let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
         Self { name: name.to_owned(), kind: Dtype::I64, shape: vec![bytes.len() / 8], bytes }
     }
@@ -117,7 +130,10 @@ impl Values {
 
 /// Tensors as a safetensors file. `about` is kept as its only metadata entry, so that equal contents give equal
 /// bytes.
-pub(crate) fn write_tensors(
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_tensors(
     path: &Path,
     tensors: &[Values],
     about: Option<&serde_json::Value>,

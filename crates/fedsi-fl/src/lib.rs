@@ -32,7 +32,7 @@ pub mod work;
 
 pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
-pub use files::{read_predictions, write_whole};
+pub use files::{Values, read_predictions, write_tensors, write_whole};
 pub use folder::RunFolder;
 pub use model_file::read_posterior;
 pub use part::Part;

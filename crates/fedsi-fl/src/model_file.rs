@@ -18,7 +18,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Values, parameter_tensors};
+use crate::files::{Values, doubles, find, parameter_tensors};
 use crate::predict::PersonalModel;
 
 /// What the metadata says of a posterior.
@@ -45,9 +45,9 @@ pub(crate) fn tensors(network: &Network, model: &PersonalModel) -> (Vec<Values>,
     let Some(inferred) = &model.inferred else { return (tensors, None) };
     let posterior = &inferred.posterior;
     let factors = posterior.factors();
-    let indices = |values: &[usize]| -> Vec<i64> { values.iter().map(|&index| index as i64).collect() };
+    let indices = |name: &str, values: &[usize]| Values::i64(name, values.iter().map(|&index| index as i64));
     let selected = factors.selected.len();
-    tensors.push(Values::i64("posterior.selected", indices(&factors.selected).into_iter()));
+    tensors.push(indices("posterior.selected", &factors.selected));
     tensors.push(Values::f64("posterior.prior_variance", vec![selected], &factors.prior_variance));
     tensors.push(Values::f64("posterior.variance", vec![selected], &posterior.marginal_variances()));
     let (form, rank, factor) = match factors.covariance {
@@ -56,7 +56,7 @@ pub(crate) fn tensors(network: &Network, model: &PersonalModel) -> (Vec<Values>,
         Covariance::Whole { rank, factor } => (Form::Whole, rank, factor),
     };
     if form != Form::Independent {
-        tensors.push(Values::i64("posterior.live", indices(&factors.live).into_iter()));
+        tensors.push(indices("posterior.live", &factors.live));
         tensors.push(Values::f64("posterior.factor", vec![factors.live.len(), rank], &factor));
     }
     let (certificate, log_determinant_ratio) = (factors.certificate, factors.log_determinant_ratio);
@@ -78,18 +78,11 @@ pub fn read_posterior(network: &Network, bytes: &[u8]) -> Result<Option<Posterio
     let note: PosteriorNote = serde_json::from_value(about["posterior"].clone())
         .map_err(|error| format!("its posterior: {error}"))?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let find = |name: &str, kind: Dtype| match tensors.tensor(name) {
-        Ok(found) if found.dtype() == kind => Ok(found),
-        Ok(found) => Err(format!("`{name}` is {:?}, expected {kind:?}", found.dtype())),
-        Err(error) => Err(format!("`{name}`: {error}")),
-    };
-    let doubles = |name: &str| -> Result<Vec<f64>, String> {
-        Ok(find(name, Dtype::F64)?.data().as_chunks::<8>().0.iter().map(|&b| f64::from_le_bytes(b)).collect())
-    };
+    let doubles = |name: &str| doubles(&tensors, name);
     let indices = |name: &str| -> Result<Vec<usize>, String> {
         let index =
             |&bytes| usize::try_from(i64::from_le_bytes(bytes)).map_err(|_| format!("`{name}` is below 0"));
-        find(name, Dtype::I64)?.data().as_chunks::<8>().0.iter().map(index).collect()
+        find(&tensors, name, Dtype::I64)?.data().as_chunks::<8>().0.iter().map(index).collect()
     };
     let rank = note.rank;
     let (live, covariance) = match note.covariance {

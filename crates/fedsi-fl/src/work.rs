@@ -132,7 +132,7 @@ impl Trade {
         let targets = targets(samples);
         let mut loss = None;
         // The loss takes the noise of regression to be 1: against the truth the prior weighs as much more.
-        let noise = self.noise(&parameters, data);
+        let noise = if variance.is_some() { self.noise(&parameters, data) } else { Vec::new() };
         let squares: f64 = noise.iter().map(|noise| noise * noise).sum();
         let noise = if noise.is_empty() { 1.0 } else { (squares / noise.len() as f64) as f32 };
         for phase in phases.iter().filter(|phase| phase.epochs > 0 && phase.part != Part::Nothing) {

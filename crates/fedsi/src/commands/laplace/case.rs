@@ -97,9 +97,10 @@ impl Case {
             }
         };
         let model = Tensors::read(folder.join("model.safetensors"))?;
+        let model = model.open()?;
         let mut parameters = Vec::with_capacity(network.layout().len());
         for tensor in network.layout().tensors() {
-            parameters.extend(model.open()?.numbers(&tensor.name, &tensor.shape)?);
+            parameters.extend(model.numbers(&tensor.name, &tensor.shape)?);
         }
         let data = Tensors::read(folder.join("data.safetensors"))?;
         let data = data.open()?;

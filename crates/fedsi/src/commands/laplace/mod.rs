@@ -3,7 +3,6 @@
 mod case;
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -11,10 +10,9 @@ use fedsi_bayes::{
     Candidates, Curvature, Explanation, Likelihood, Posterior, Predictive, Rule, log_likelihood,
     log_marginal_likelihood, probabilities, regression_variance,
 };
-use fedsi_fl::write_whole;
+use fedsi_fl::{Values, write_tensors};
 use fedsi_nn::Tape;
 use fedsi_random::{Purpose, Streams};
-use safetensors::tensor::{Dtype, TensorView};
 use serde::Serialize;
 
 use crate::args::LaplaceArguments;
@@ -50,7 +48,9 @@ pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> 
     let rule: Rule = arguments.rule.parse().map_err(|error| BadInput(format!("--rule: {error}")))?;
     let size = size(arguments.subnetwork.as_deref(), &rule, &case)?;
     let (told, arrays) = posterior(&case, &rule, size, tolerance, arguments.seed)?;
-    arrays.save(&arguments.out)?;
+    let path = &arguments.out;
+    write_tensors(path, &arrays, None)
+        .with_context(|| format!("the posterior is computed, but not saved in {}", path.display()))?;
     if json {
         return print_json(&told);
     }
@@ -86,25 +86,13 @@ fn size(wanted: Option<&str>, rule: &Rule, case: &Case) -> Result<usize, BadInpu
     }
 }
 
-/// What is computed, on its way to the file.
-struct Arrays {
-    selected: Vec<usize>,
-    values: Vec<Array>,
-}
-
-struct Array {
-    name: &'static str,
-    shape: Vec<usize>,
-    values: Vec<f64>,
-}
-
 fn posterior(
     case: &Case,
     rule: &Rule,
     size: usize,
     tolerance: f64,
     seed: u64,
-) -> anyhow::Result<(Told, Arrays)> {
+) -> anyhow::Result<(Told, Vec<Values>)> {
     let Case { network, parameters, likelihood, prior_variance, train_inputs, test_inputs, .. } = case;
     let (layout, outputs) = (network.layout(), network.outputs());
     let body = layout.body();
@@ -125,25 +113,25 @@ fn posterior(
     let rows = test.mean.len() / outputs;
 
     let chosen = selected.len();
-    let mut arrays = vec![
-        Array {
-            name: "ggn",
-            shape: vec![chosen, chosen],
-            values: fedsi_bayes::ggn(network, parameters, train_inputs, likelihood, selected)?,
-        },
-        Array { name: "covariance", shape: vec![chosen, chosen], values: posterior.covariance() },
-        match likelihood {
-            Likelihood::Categorical => Array {
-                name: "probit",
-                shape: vec![rows, outputs],
-                values: probabilities(Predictive::Probit, &test, 1, &mut rng),
-            },
-            Likelihood::Gaussian { noise } => Array {
-                name: "predictive_variance",
-                shape: vec![rows, outputs],
-                values: regression_variance(&test, noise),
-            },
-        },
+    let ggn = fedsi_bayes::ggn(network, parameters, train_inputs, likelihood, selected)?;
+    let predicted = match likelihood {
+        Likelihood::Categorical => {
+            let values = probabilities(Predictive::Probit, &test, 1, &mut rng);
+            Values::f64("probit", vec![rows, outputs], &values)
+        }
+        Likelihood::Gaussian { noise } => {
+            let values = regression_variance(&test, noise);
+            Values::f64("predictive_variance", vec![rows, outputs], &values)
+        }
+    };
+    let arrays = vec![
+        Values::i64("subnetwork", selected.iter().map(|&index| index as i64)),
+        Values::f64("diag_ggn", vec![body.len()], &curvature.ggn),
+        Values::f64("ggn", vec![chosen, chosen], &ggn),
+        Values::f64("covariance", vec![chosen, chosen], &posterior.covariance()),
+        Values::f64("logits", vec![rows, outputs], &test.mean),
+        Values::f64("functional_variance", vec![rows, outputs, outputs], &test.covariance),
+        predicted,
     ];
     let fit = log_likelihood(likelihood, &forward(case), outputs, case.train_targets.borrow());
     let moved = selected.iter().map(|&index| (parameters[index] - case.prior_mean[index]).powi(2));
@@ -157,14 +145,7 @@ fn posterior(
         log_marginal_likelihood: log_marginal_likelihood(fit, posterior.log_determinant_ratio(), quadratic),
         seconds,
     };
-    arrays.push(Array { name: "diag_ggn", shape: vec![body.len()], values: curvature.ggn });
-    arrays.push(Array { name: "logits", shape: vec![rows, outputs], values: test.mean });
-    arrays.push(Array {
-        name: "functional_variance",
-        shape: vec![rows, outputs, outputs],
-        values: test.covariance,
-    });
-    Ok((told, Arrays { selected: selected.to_vec(), values: arrays }))
+    Ok((told, arrays))
 }
 
 /// The network's outputs on the training samples.
@@ -177,23 +158,6 @@ fn forward(case: &Case) -> Vec<f64> {
         outputs.extend_from_slice(tape.forward(&case.network, &case.parameters));
     }
     outputs
-}
-
-impl Arrays {
-    /// One file, whole or absent.
-    fn save(&self, path: &Path) -> anyhow::Result<()> {
-        let selected: Vec<u8> =
-            self.selected.iter().flat_map(|&index| (index as i64).to_le_bytes()).collect();
-        let bytes = |array: &Array| array.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let bytes: Vec<Vec<u8>> = self.values.iter().map(bytes).collect();
-        let mut views =
-            vec![("subnetwork", TensorView::new(Dtype::I64, vec![self.selected.len()], &selected)?)];
-        for (array, bytes) in self.values.iter().zip(&bytes) {
-            views.push((array.name, TensorView::new(Dtype::F64, array.shape.clone(), bytes)?));
-        }
-        write_whole(path, &safetensors::serialize(views, None)?)
-            .with_context(|| format!("the posterior is computed, but not saved in {}", path.display()))
-    }
 }
 
 fn closing(told: &Told, arguments: &LaplaceArguments) -> anyhow::Result<String> {

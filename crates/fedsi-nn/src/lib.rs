@@ -10,6 +10,9 @@
 //! ([`Trainer`]) and for the per-sample Jacobians ([`jacobian`]) that a Laplace posterior is made of, at a
 //! fraction of a framework's overhead: a step allocates nothing.
 //!
+//! Two more ways to learn stand beside the point estimate: [`VariationalTrainer`] fits an independent normal to every
+//! parameter, [`Langevin`] draws parameters from their posterior.
+//!
 //! All of it is generic over [`Scalar`]: training runs in `f32`, posteriors in `f64`.
 //!
 //! ```
@@ -32,10 +35,12 @@
 //! # Ok::<(), fedsi_nn::NetworkError>(())
 //! ```
 
+mod ensemble;
 mod error;
 mod gemm;
 mod initialise;
 pub mod jacobian;
+mod langevin;
 mod layers;
 mod layout;
 mod loss;
@@ -46,8 +51,10 @@ mod scalar;
 mod spec;
 mod tape;
 mod train;
+mod variational;
 
 pub use error::NetworkError;
+pub use langevin::{Langevin, LangevinSpec};
 pub use layout::{LayerSet, Layout, Tensor};
 pub use loss::{Loss, Targets, softmax};
 pub use network::Network;
@@ -56,3 +63,4 @@ pub use scalar::{Scalar, vectorised};
 pub use spec::{ConvSpec, LayerSpec, PoolSpec};
 pub use tape::{GradientSink, ParameterGradient, Tape};
 pub use train::Trainer;
+pub use variational::{MeanField, VariationalTrainer};

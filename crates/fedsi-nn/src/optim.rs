@@ -76,42 +76,52 @@ impl<T: Scalar> Optimizer<T> {
 
     /// One step down `gradient`, both in the order of the flat parameters.
     pub fn step(&mut self, parameters: &mut [T], gradient: &[T]) {
-        self.steps = self.steps.saturating_add(1);
+        self.advance();
         let mut start = 0;
-        for span in &self.spans {
+        for index in 0..self.spans.len() {
+            let span = self.spans[index].clone();
             let own = start..start + span.len();
             start = own.end;
-            let (parameters, gradient) = (&mut parameters[span.clone()], &gradient[span.clone()]);
-            match self.spec {
-                OptimizerSpec::Adam { rate, beta1, beta2, epsilon } => {
-                    let correction1 = 1.0 - beta1.powi(self.steps);
-                    let correction2 = (1.0 - beta2.powi(self.steps)).sqrt();
-                    let adam = AdamStep {
-                        rate: T::of(rate / correction1),
-                        keep1: T::of(1.0 - beta1),
-                        beta2: T::of(beta2),
-                        keep2: T::of(1.0 - beta2),
-                        scale: T::of(1.0 / correction2),
-                        epsilon: T::of(epsilon),
-                    };
-                    adam.apply(parameters, gradient, &mut self.first[own.clone()], &mut self.second[own]);
-                }
-                OptimizerSpec::Sgd { rate, momentum: 0.0 } => {
-                    descend(parameters, gradient, T::of(rate));
-                }
-                OptimizerSpec::Sgd { rate, momentum } => {
-                    // PyTorch starts the velocity at the first gradient: the same as from zero, undamped.
-                    let (velocity, momentum) = (&mut self.first[own], T::of(momentum));
-                    vectorised(
-                        #[inline(always)]
-                        || {
-                            for (velocity, &slope) in velocity.iter_mut().zip(gradient) {
-                                *velocity = momentum * *velocity + slope;
-                            }
-                        },
-                    );
-                    descend(parameters, velocity, T::of(rate));
-                }
+            self.apply(own, &mut parameters[span.clone()], &gradient[span]);
+        }
+    }
+
+    /// Begins the next step; [`Self::apply`] then makes it, piece by piece.
+    pub(crate) const fn advance(&mut self) {
+        self.steps = self.steps.saturating_add(1);
+    }
+
+    /// The step at hand for a run of parameters; `own` is their place among those that move.
+    pub(crate) fn apply(&mut self, own: Range<usize>, parameters: &mut [T], gradient: &[T]) {
+        match self.spec {
+            OptimizerSpec::Adam { rate, beta1, beta2, epsilon } => {
+                let correction1 = 1.0 - beta1.powi(self.steps);
+                let correction2 = (1.0 - beta2.powi(self.steps)).sqrt();
+                let adam = AdamStep {
+                    rate: T::of(rate / correction1),
+                    keep1: T::of(1.0 - beta1),
+                    beta2: T::of(beta2),
+                    keep2: T::of(1.0 - beta2),
+                    scale: T::of(1.0 / correction2),
+                    epsilon: T::of(epsilon),
+                };
+                adam.apply(parameters, gradient, &mut self.first[own.clone()], &mut self.second[own]);
+            }
+            OptimizerSpec::Sgd { rate, momentum: 0.0 } => {
+                descend(parameters, gradient, T::of(rate));
+            }
+            OptimizerSpec::Sgd { rate, momentum } => {
+                // PyTorch starts the velocity at the first gradient: the same as from zero, undamped.
+                let (velocity, momentum) = (&mut self.first[own], T::of(momentum));
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (velocity, &slope) in velocity.iter_mut().zip(gradient) {
+                            *velocity = momentum * *velocity + slope;
+                        }
+                    },
+                );
+                descend(parameters, velocity, T::of(rate));
             }
         }
     }

@@ -2,8 +2,10 @@
 
 use rand::Rng;
 
-use crate::layers::{Layer, Linear, PoolKind};
-use crate::noise::LayerNoise;
+use crate::layers::{Layer, PoolKind};
+use crate::noise::factorised::Factorised;
+use crate::noise::uniform::Uniform;
+use crate::noise::{Exact, Kind, LayerNoise, Perturb};
 use crate::{LayerSet, Network, Scalar};
 
 /// Activations and gradients of a batch, allocated once for the largest batch and reused.
@@ -122,6 +124,18 @@ impl<T: Scalar> Tape<T> {
         &mut self.activations[0][..batch * network.inputs()]
     }
 
+    /// Copies the rows of `inputs` that make the next batch.
+    ///
+    /// # Panics
+    /// If the batch is larger than the tape's capacity.
+    pub fn load(&mut self, network: &Network, inputs: &[T], rows: &[u32]) {
+        let width = network.inputs();
+        let batch = self.inputs_mut(network, rows.len());
+        for (to, &row) in batch.chunks_exact_mut(width).zip(rows) {
+            to.copy_from_slice(&inputs[row as usize * width..][..width]);
+        }
+    }
+
     /// Runs the batch written to [`Self::inputs_mut`] through all layers; returns the outputs (logits, or
     /// regression means).
     pub fn forward(&mut self, network: &Network, parameters: &[T]) -> &[T] {
@@ -142,9 +156,26 @@ impl<T: Scalar> Tape<T> {
         rng: &mut impl Rng,
     ) -> &[T] {
         self.noisy = true;
-        self.noise.resize(network.layers.len(), LayerNoise::None);
-        let mut noise = Gaussian { layers, deviation, rng };
+        self.noise.resize_with(network.layers.len(), LayerNoise::default);
+        let mut noise = Uniform { layers, deviation, rng };
         let slot = self.forward_to(network, parameters, network.layers.len(), &mut noise);
+        &self.activations[slot][..self.batch * network.outputs()]
+    }
+
+    /// [`Self::forward`] with parameters drawn anew: independent normals with the given means and variances. For each
+    /// sample on its own in a linear layer, once for the batch in a convolution. [`Self::backward_sampled`] is the way
+    /// back. Cost: a second product in every linear layer.
+    pub fn forward_sampled(
+        &mut self,
+        network: &Network,
+        mean: &[T],
+        variance: &[T],
+        rng: &mut impl Rng,
+    ) -> &[T] {
+        self.noisy = true;
+        self.noise.resize_with(network.layers.len(), LayerNoise::default);
+        let mut noise = Factorised::new(variance, rng);
+        let slot = self.forward_to(network, mean, network.layers.len(), &mut noise);
         &self.activations[slot][..self.batch * network.outputs()]
     }
 
@@ -172,16 +203,16 @@ impl<T: Scalar> Tape<T> {
             let (before, after) = self.activations.split_at_mut(slot + 1);
             let x = &before[slot][..batch * network.sizes[index]];
             let y = &mut after[0][..batch * network.sizes[index + 1]];
-            let own = &parameters[network.layout().of_layer(index)];
+            let own = network.layout().of_layer(index);
             let drawn = self.noise.get_mut(index);
             match layer {
                 Layer::Linear(linear) => {
-                    linear.forward(own, x, y, batch);
-                    noise.outputs(index, linear, drawn, x, y);
+                    linear.forward(&parameters[own.clone()], x, y, batch);
+                    noise.outputs(index, own, linear, drawn, x, y);
                 }
                 Layer::Conv(conv) => {
-                    let own = noise.weights(index, drawn, own);
-                    conv.forward(own, x, y, batch, &mut self.scratch);
+                    let used = noise.weights(index, own.clone(), drawn, &parameters[own]);
+                    conv.forward(used, x, y, batch, &mut self.scratch);
                 }
                 Layer::Pool(pool) => pool.forward(x, y, batch, &mut self.winners[index]),
                 Layer::Activation(activation) => activation.forward(x, y),
@@ -209,6 +240,36 @@ impl<T: Scalar> Tape<T> {
         layers: &LayerSet,
         sink: &mut impl GradientSink<T>,
     ) {
+        self.backward_through(network, parameters, None, layers, sink);
+    }
+
+    /// [`Self::backward`] after [`Self::forward_sampled`] with the same means and variances: the gradient of what those
+    /// draws gave, in the means and in the variances.
+    pub fn backward_sampled(
+        &mut self,
+        network: &Network,
+        mean: &[T],
+        variance: &[T],
+        layers: &LayerSet,
+        gradient: &mut ParameterGradient<T>,
+        variance_gradient: &mut [T],
+    ) {
+        self.backward_through(network, mean, Some((variance, &mut *variance_gradient)), layers, gradient);
+        for (index, noise) in self.noise.iter().enumerate().filter(|(index, _)| layers.contains(*index)) {
+            let own = network.layout().of_layer(index);
+            noise.drawn_variance_gradient(&gradient.values()[own.clone()], &mut variance_gradient[own]);
+        }
+    }
+
+    /// The way back; `spread` are the variances that parameters were drawn with, and where their gradient goes.
+    fn backward_through(
+        &mut self,
+        network: &Network,
+        parameters: &[T],
+        mut spread: Option<(&[T], &mut [T])>,
+        layers: &LayerSet,
+        sink: &mut impl GradientSink<T>,
+    ) {
         let Some(lowest) = layers.lowest() else { return };
         let batch = self.batch;
         let mut slot = self.activations.len() - 1;
@@ -221,8 +282,18 @@ impl<T: Scalar> Tape<T> {
             slot -= 1;
             let dy = &mut self.gradient[..batch * network.sizes[index + 1]];
             let own = network.layout().of_layer(index);
-            if layers.contains(index) && !own.is_empty() {
+            let mut noise = self.noise.get_mut(index).filter(|_| self.noisy);
+            let trained = layers.contains(index) && !own.is_empty();
+            if trained {
                 sink.layer(network, index, x, dy, batch);
+            }
+            if let (Layer::Linear(linear), Some(noise), Some((_, gradient))) =
+                (layer, &mut noise, &mut spread)
+            {
+                noise.find_slopes(dy);
+                if trained {
+                    noise.variance_gradient(linear, batch, &mut gradient[own.clone()]);
+                }
             }
             if index == lowest {
                 return;
@@ -232,89 +303,28 @@ impl<T: Scalar> Tape<T> {
                 continue;
             }
             let dx = &mut self.next_gradient[..batch * network.sizes[index]];
-            let noise = self.noise.get(index).filter(|_| self.noisy);
             match layer {
                 Layer::Linear(linear) => {
-                    linear.input_gradient(&parameters[own], dy, dx, batch);
-                    if let Some(noise) = noise {
-                        noise.add_input_gradient(linear, x, dy, dx);
+                    linear.input_gradient(&parameters[own.clone()], dy, dx, batch);
+                    match (noise, &spread) {
+                        (Some(noise), Some((variance, _))) => {
+                            noise.add_factorised_input_gradient(linear, &variance[own], x, dx);
+                        }
+                        (Some(noise), None) if noise.kind == Kind::Uniform => {
+                            noise.add_uniform_input_gradient(linear, x, dy, dx);
+                        }
+                        _ => {}
                     }
                 }
                 Layer::Conv(conv) => {
-                    let used = match noise {
-                        Some(LayerNoise::Weights(drawn)) => drawn,
-                        _ => &parameters[own],
-                    };
+                    let drawn = noise.and_then(|noise| noise.drawn());
+                    let used = drawn.unwrap_or(&parameters[own]);
                     conv.input_gradient(used, dy, dx, batch, &mut self.scratch);
                 }
                 Layer::Pool(pool) => pool.input_gradient(dy, dx, batch, &self.winners[index]),
                 Layer::Activation(_) | Layer::Flatten => {}
             }
             std::mem::swap(&mut self.gradient, &mut self.next_gradient);
-        }
-    }
-}
-
-/// What happens to a layer with parameters on the way forward.
-trait Perturb<T> {
-    /// After a linear layer: changes its outputs.
-    fn outputs(
-        &mut self,
-        layer: usize,
-        linear: &Linear,
-        drawn: Option<&mut LayerNoise<T>>,
-        x: &[T],
-        y: &mut [T],
-    );
-    /// Before a convolution: the parameters to use.
-    fn weights<'a>(&mut self, layer: usize, drawn: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T];
-}
-
-/// Nothing happens.
-struct Exact;
-
-impl<T> Perturb<T> for Exact {
-    fn outputs(&mut self, _: usize, _: &Linear, _: Option<&mut LayerNoise<T>>, _: &[T], _: &mut [T]) {}
-    fn weights<'a>(&mut self, _: usize, _: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T] {
-        own
-    }
-}
-
-/// Gaussian noise on the parameters of some layers.
-struct Gaussian<'a, R> {
-    layers: &'a LayerSet,
-    deviation: f64,
-    rng: &'a mut R,
-}
-
-impl<T: Scalar, R: Rng> Perturb<T> for Gaussian<'_, R> {
-    fn outputs(
-        &mut self,
-        layer: usize,
-        linear: &Linear,
-        drawn: Option<&mut LayerNoise<T>>,
-        x: &[T],
-        y: &mut [T],
-    ) {
-        match drawn {
-            Some(drawn) if self.layers.contains(layer) => {
-                drawn.perturb_outputs(linear, self.deviation, x, y, self.rng);
-            }
-            Some(drawn) => *drawn = LayerNoise::None,
-            None => {}
-        }
-    }
-
-    fn weights<'a>(&mut self, layer: usize, drawn: Option<&'a mut LayerNoise<T>>, own: &'a [T]) -> &'a [T] {
-        match drawn {
-            Some(drawn) if self.layers.contains(layer) => {
-                drawn.perturb_weights(self.deviation, own, self.rng)
-            }
-            Some(drawn) => {
-                *drawn = LayerNoise::None;
-                own
-            }
-            None => own,
         }
     }
 }

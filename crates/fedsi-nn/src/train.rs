@@ -14,6 +14,9 @@ pub struct Trainer<T> {
     tape: Tape<T>,
     gradient: ParameterGradient<T>,
     prior: Prior<T>,
+    heads: usize,
+    /// The batch's rows, each once a head.
+    repeated: Vec<u32>,
 }
 
 /// What pulls parameters towards where they are expected to be; empty where nothing does.
@@ -44,7 +47,17 @@ impl<T: Scalar> Trainer<T> {
             tape,
             gradient,
             prior: Prior { mean: Vec::new(), weight: Vec::new() },
+            heads: 1,
+            repeated: Vec::new(),
         }
+    }
+
+    /// The network's outputs are those of `heads` heads side by side ([`Network::under_heads`]), each of which
+    /// predicts the targets: the loss is the mean over all.
+    #[must_use]
+    pub const fn with_heads(mut self, heads: usize) -> Self {
+        self.heads = heads;
+        self
     }
 
     /// The largest batch there is room for.
@@ -92,7 +105,7 @@ impl<T: Scalar> Trainer<T> {
         targets: Targets<'_, T>,
         rows: &[u32],
     ) -> f64 {
-        self.load(network, inputs, rows);
+        self.tape.load(network, inputs, rows);
         self.tape.forward(network, parameters);
         self.descend(network, parameters, targets, rows)
     }
@@ -110,18 +123,9 @@ impl<T: Scalar> Trainer<T> {
         noise: (&LayerSet, f64),
         rng: &mut impl Rng,
     ) -> f64 {
-        self.load(network, inputs, rows);
+        self.tape.load(network, inputs, rows);
         self.tape.forward_noisy(network, parameters, noise.0, noise.1, rng);
         self.descend(network, parameters, targets, rows)
-    }
-
-    /// Copies a batch's inputs to the tape.
-    fn load(&mut self, network: &Network, inputs: &[T], rows: &[u32]) {
-        let width = network.inputs();
-        let batch = self.tape.inputs_mut(network, rows.len());
-        for (to, &row) in batch.chunks_exact_mut(width).zip(rows) {
-            to.copy_from_slice(&inputs[row as usize * width..][..width]);
-        }
     }
 
     /// The way back and the optimiser's step.
@@ -133,6 +137,13 @@ impl<T: Scalar> Trainer<T> {
         rows: &[u32],
     ) -> f64 {
         let (outputs, gradient) = self.tape.outputs_and_gradient(network);
+        let rows = if self.heads == 1 {
+            rows
+        } else {
+            self.repeated.clear();
+            self.repeated.extend(rows.iter().flat_map(|&row| std::iter::repeat_n(row, self.heads)));
+            &self.repeated
+        };
         let loss = self.loss.gradient(outputs, targets, rows, gradient);
         self.tape.backward(network, parameters, &self.layers, &mut self.gradient);
         if !self.prior.mean.is_empty() {

@@ -1,0 +1,127 @@
+//! Gaussian noise of one standard deviation on all parameters.
+//!
+//! Training under it minimises `E[loss(theta + sigma z)]`, z standard normal: parameters that a wide neighbourhood of
+//! does well, not just a point. An output of a linear layer is then `y + sigma |(x, 1)| e`.
+
+use std::ops::Range;
+
+use rand::Rng;
+use rand_distr::{Distribution as _, StandardNormal};
+
+use super::{Kind, LayerNoise, Perturb};
+use crate::layers::Linear;
+use crate::scalar::vectorised;
+use crate::{LayerSet, Scalar};
+
+/// Noise on the parameters of some layers.
+pub(crate) struct Uniform<'a, R> {
+    pub(crate) layers: &'a LayerSet,
+    pub(crate) deviation: f64,
+    pub(crate) rng: &'a mut R,
+}
+
+impl<T: Scalar, R: Rng> Perturb<T> for Uniform<'_, R> {
+    fn outputs(
+        &mut self,
+        layer: usize,
+        _: Range<usize>,
+        linear: &Linear,
+        noise: Option<&mut LayerNoise<T>>,
+        x: &[T],
+        y: &mut [T],
+    ) {
+        match noise {
+            Some(noise) if self.layers.contains(layer) => {
+                noise.perturb_uniformly(linear, self.deviation, x, y, self.rng);
+            }
+            Some(noise) => noise.kind = Kind::None,
+            None => {}
+        }
+    }
+
+    fn weights<'a>(
+        &mut self,
+        layer: usize,
+        _: Range<usize>,
+        noise: Option<&'a mut LayerNoise<T>>,
+        parameters: &'a [T],
+    ) -> &'a [T] {
+        match noise {
+            Some(noise) if self.layers.contains(layer) => {
+                noise.kind = Kind::Weights;
+                noise.drawn.clear();
+                noise.drawn.extend(parameters.iter().map(|&parameter| {
+                    let draw: f64 = StandardNormal.sample(self.rng);
+                    parameter + T::of(self.deviation * draw)
+                }));
+                &noise.drawn
+            }
+            Some(noise) => {
+                noise.kind = Kind::None;
+                parameters
+            }
+            None => parameters,
+        }
+    }
+}
+
+impl<T: Scalar> LayerNoise<T> {
+    /// Draws a linear layer's noise for inputs `x` and adds it to the outputs `y`.
+    fn perturb_uniformly(
+        &mut self,
+        linear: &Linear,
+        deviation: f64,
+        x: &[T],
+        y: &mut [T],
+        rng: &mut impl Rng,
+    ) {
+        self.kind = Kind::Uniform;
+        let Self { factors, norms, .. } = self;
+        factors.clear();
+        factors.extend(y.iter().map(|_| {
+            let draw: f64 = StandardNormal.sample(rng);
+            T::of(deviation * draw)
+        }));
+        norms.clear();
+        vectorised(
+            #[inline(always)]
+            || {
+                let samples = x.chunks_exact(linear.inputs).zip(y.chunks_exact_mut(linear.outputs));
+                for ((x, y), factors) in samples.zip(factors.chunks_exact(linear.outputs)) {
+                    let norm = num_traits::Float::sqrt(T::one() + square_sum(x));
+                    norms.push(norm);
+                    for (y, &factor) in y.iter_mut().zip(factors) {
+                        *y += norm * factor;
+                    }
+                }
+            },
+        );
+    }
+
+    /// Adds to `dx` how a linear layer's noise depends on its inputs: `d(sigma |(x, 1)| e)/dx = sigma e x / |(x, 1)|`.
+    pub(crate) fn add_uniform_input_gradient(&self, linear: &Linear, x: &[T], dy: &[T], dx: &mut [T]) {
+        let samples = x.chunks_exact(linear.inputs).zip(dx.chunks_exact_mut(linear.inputs));
+        let outputs = dy.chunks_exact(linear.outputs).zip(self.factors.chunks_exact(linear.outputs));
+        for (((x, dx), (dy, factors)), &norm) in samples.zip(outputs).zip(&self.norms) {
+            let pull = dy.iter().zip(factors).fold(T::zero(), |sum, (&dy, &factor)| sum + dy * factor) / norm;
+            for (dx, &x) in dx.iter_mut().zip(x) {
+                *dx += pull * x;
+            }
+        }
+    }
+}
+
+/// A sum of squares in sixteen strands, so that it runs in vector registers; the order is fixed.
+#[inline(always)]
+fn square_sum<T: Scalar>(values: &[T]) -> T {
+    let mut strands = [T::zero(); 16];
+    let blocks = values.chunks_exact(16);
+    let rest = blocks.remainder();
+    for block in blocks {
+        for (strand, &value) in strands.iter_mut().zip(block) {
+            *strand += value * value;
+        }
+    }
+    let head = strands.iter().fold(T::zero(), |a, &b| a + b);
+    rest.iter().fold(head, |a, &b| a + b * b)
+}

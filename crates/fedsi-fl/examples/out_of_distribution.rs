@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_data::{DataSpec, DatasetName, PartitionSpec, Size, Split};
+use fedsi_fl::belief::Belief;
 use fedsi_fl::simulation::Evaluated;
 use fedsi_fl::{Config, Simulation};
 use fedsi_metrics::auroc;
@@ -63,7 +64,7 @@ fn main() -> Result<(), Failure> {
             mean(&entropies[0]),
             mean(&entropies[1]),
             told(&entropies)?,
-            if models[0].inferred.is_some() { told(&spreads)? } else { "-".to_owned() }
+            if models[0].belief != Belief::Point { told(&spreads)? } else { "-".to_owned() }
         );
     }
     Ok(())

@@ -30,33 +30,44 @@ impl Shared {
     }
 }
 
-/// Variances of the few parameters a participant keeps a distribution of; every other one is a point.
+/// Variances that a participant sends: of all shared parameters, or of the few it keeps a distribution of; every other
+/// one is then a point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SparseVariances {
-    /// Ascending indices within the shared part.
-    pub selected: Vec<u32>,
-    /// Their variances, above 0.
+pub struct Variances {
+    /// Ascending indices within the shared part; none for all of it.
+    pub selected: Option<Vec<u32>>,
+    /// The variances, above 0.
     pub values: Vec<f32>,
 }
 
-impl SparseVariances {
+impl Variances {
+    /// Which parameters these are variances of, and what they are.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, f32)> {
+        let selected = self.selected.as_deref();
+        self.values.iter().enumerate().map(move |(place, &variance)| match selected {
+            Some(selected) => (selected[place] as usize, variance),
+            None => (place, variance),
+        })
+    }
+
     /// Why these are no variances of a shared part of `size` parameters.
     #[must_use]
     pub fn objection(&self, size: usize) -> Option<String> {
-        let (selected, values) = (self.selected.len(), self.values.len());
-        if selected != values {
-            return Some(format!("it sent {values} variances for {selected} parameters"));
+        let values = self.values.len();
+        let known = self.selected.as_ref().map_or(size, Vec::len);
+        if known != values {
+            return Some(format!("it sent {values} variances for {known} parameters"));
         }
-        if !self.selected.is_sorted_by(|a, b| a < b) {
-            return Some("the parameters it sent variances of are not in ascending order".to_owned());
+        if let Some(selected) = &self.selected {
+            if !selected.is_sorted_by(|a, b| a < b) {
+                return Some("the parameters it sent variances of are not in ascending order".to_owned());
+            }
+            if let Some(&last) = selected.last().filter(|&&last| last as usize >= size) {
+                return Some(format!("it sent a variance of parameter {last} of {size}"));
+            }
         }
-        if let Some(&last) = self.selected.last().filter(|&&last| last as usize >= size) {
-            return Some(format!("it sent a variance of parameter {last} of {size}"));
-        }
-        let bad = self.values.iter().position(|value| !(value.is_finite() && *value > 0.0));
-        bad.map(|index| {
-            format!("the variance it sent of parameter {} is {}", self.selected[index], self.values[index])
-        })
+        let bad = self.pairs().find(|(_, value)| !(value.is_finite() && *value > 0.0));
+        bad.map(|(index, value)| format!("the variance it sent of parameter {index} is {value}"))
     }
 }
 
@@ -122,9 +133,9 @@ impl Aggregation {
         let mut heard = vec![0.0_f64; size];
         for (upload, share) in uploads.iter().zip(shares) {
             let Some(spread) = &upload.spread else { continue };
-            for (&index, &variance) in spread.selected.iter().zip(&spread.values) {
-                heard[index as usize] += share;
-                sums[index as usize] += share
+            for (index, variance) in spread.pairs() {
+                heard[index] += share;
+                sums[index] += share
                     * match self.spread {
                         SpreadAverage::Deviation => f64::from(variance).sqrt(),
                         SpreadAverage::Variance | SpreadAverage::Selected => f64::from(variance),
@@ -173,7 +184,7 @@ mod tests {
 
     fn upload(client: usize, samples: usize, shared: Vec<f32>, spread: &[(u32, f32)]) -> Upload {
         let (selected, values) = spread.iter().copied().unzip();
-        let spread = Some(SparseVariances { selected, values });
+        let spread = Some(Variances { selected: Some(selected), values });
         Upload { round: 1, client, samples, loss: None, shared, spread }
     }
 
@@ -200,12 +211,30 @@ mod tests {
         close(merge(SpreadAverage::Selected, Weighting::Samples, &uploads), [0.28, 0.16, 0.25]);
     }
 
+    /// Of all parameters, as mean-field methods send them: the mean of standard deviations.
+    #[test]
+    fn variances_of_all_parameters_need_no_indices() {
+        let dense = |client, values: Vec<f32>| Upload {
+            spread: Some(Variances { selected: None, values }),
+            ..upload(client, 1, vec![0.0; 2], &[])
+        };
+        let uploads = [dense(0, vec![0.04, 1.0]), dense(1, vec![0.16, 4.0])];
+        let found = merge(SpreadAverage::Deviation, Weighting::Uniform, &uploads);
+        assert!((found[0] - 0.09).abs() < 1e-6 && (found[1] - 2.25).abs() < 1e-6, "{found:?}");
+    }
+
     #[test]
     fn bad_variances_are_named() {
         let sent = |selected: &[u32], values: &[f32]| {
-            let spread = SparseVariances { selected: selected.to_vec(), values: values.to_vec() };
+            let spread = Variances { selected: Some(selected.to_vec()), values: values.to_vec() };
             spread.objection(4).unwrap_or_default()
         };
+        let all = |values: &[f32]| {
+            Variances { selected: None, values: values.to_vec() }.objection(3).unwrap_or_default()
+        };
+        assert_eq!(all(&[0.1, 0.2, 0.3]), "");
+        assert!(all(&[0.1, 0.2]).contains("2 variances for 3"));
+        assert!(all(&[0.1, 0.2, f32::INFINITY]).contains("parameter 2 is inf"));
         assert_eq!(sent(&[0, 3], &[0.1, 0.2]), "");
         assert!(sent(&[0, 3], &[0.1]).contains("1 variances for 2"));
         assert!(sent(&[3, 0], &[0.1, 0.1]).contains("ascending"));

@@ -98,6 +98,12 @@ pub(crate) fn doubles(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f64>,
     Ok(found.data().as_chunks::<8>().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect())
 }
 
+/// The values of an F32 tensor.
+pub(crate) fn floats(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<f32>, String> {
+    let found = find(tensors, name, Dtype::F32)?;
+    Ok(found.data().as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+}
+
 /// A tensor on its way to a file.
 #[derive(Clone, Debug)]
 pub struct Values {

@@ -11,8 +11,9 @@ use rand::Rng;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::aggregate::Variances;
 use crate::part::Part;
-use crate::record::PosteriorSummary;
+use crate::record::{LaplaceSummary, PosteriorKind, PosteriorSummary};
 
 /// What is inferred after the phases of training, as data: part of a client's work.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,11 +52,11 @@ impl Structure {
         }
     }
 
-    /// Whether parameters in `range` can be chosen this way, known before any of them is trained.
+    /// How many of the parameters in `range` are chosen this way, known before any of them is trained.
     ///
     /// # Errors
     /// No parameters, or layers that are not among them.
-    pub fn check(&self, layout: &Layout, range: Range<usize>) -> Result<(), fedsi_bayes::SelectionError> {
+    pub fn check(&self, layout: &Layout, range: Range<usize>) -> Result<usize, fedsi_bayes::SelectionError> {
         let size = self.size(range.len());
         match self {
             Self::Subnetwork { rule, .. } => rule.check(layout, range, size),
@@ -88,12 +89,15 @@ impl Inferred {
     pub fn summary(&self) -> PosteriorSummary {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         PosteriorSummary {
+            kind: PosteriorKind::Laplace,
             parameters: self.subnetwork.size as f64,
-            zero_curvature: self.subnetwork.zero_curvature,
-            rank: self.posterior.rank() as f64,
-            certificate: self.posterior.certificate(),
-            prior_variance: mean(self.posterior.prior_variance()),
             variance: mean(&self.posterior.marginal_variances()),
+            laplace: Some(LaplaceSummary {
+                zero_curvature: self.subnetwork.zero_curvature,
+                rank: self.posterior.rank() as f64,
+                certificate: self.posterior.certificate(),
+                prior_variance: mean(self.posterior.prior_variance()),
+            }),
         }
     }
 }
@@ -248,38 +252,47 @@ pub struct SubnetworkRecord {
 }
 
 impl SubnetworkRecord {
-    /// The figures of a round. `selected` holds each participant's chosen parameters; `size` bounds them.
-    pub(crate) fn of(posteriors: &[PosteriorSummary], selected: &[&[u32]], size: usize) -> Option<Self> {
-        let PosteriorSummary { zero_curvature, variance, rank, certificate, .. } =
-            PosteriorSummary::of(posteriors)?;
-        let overlap = overlap(selected, size);
+    /// The figures of a round. `sent` are the participants' variances of some of `size` parameters.
+    pub(crate) fn of(posteriors: &[PosteriorSummary], sent: &[&Variances], size: usize) -> Option<Self> {
+        let PosteriorSummary { variance, laplace, .. } = PosteriorSummary::of(posteriors)?;
+        let LaplaceSummary { zero_curvature, rank, certificate, .. } = laplace?;
+        let overlap = overlap(sent, size);
         Some(Self { overlap, zero_curvature, mean_variance: variance, rank, certificate })
     }
 }
 
 /// Mean over ordered pairs of participants of the share of the first's choice that the second made too. Cost:
 /// one pass over all choices, not over all pairs.
-fn overlap(selected: &[&[u32]], size: usize) -> f64 {
+fn overlap(sent: &[&Variances], size: usize) -> f64 {
     let mut times = vec![0_u32; size];
-    for &index in selected.iter().copied().flatten() {
-        times[index as usize] += 1;
+    for (index, _) in sent.iter().flat_map(|one| one.pairs()) {
+        times[index] += 1;
     }
-    let others = selected.len().saturating_sub(1) as f64;
-    let chosen: usize = selected.iter().map(|one| one.len()).sum();
+    let others = sent.len().saturating_sub(1) as f64;
+    let chosen: usize = sent.iter().map(|one| one.values.len()).sum();
     let shared: f64 = times.iter().map(|&t| f64::from(t) * (f64::from(t) - 1.0)).sum();
     if others == 0.0 || chosen == 0 { 0.0 } else { shared / (chosen as f64 * others) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::overlap;
+    use super::*;
 
     #[test]
     fn overlap_is_the_share_of_choices_in_common() {
-        assert_eq!(overlap(&[&[0, 1], &[0, 1], &[0, 1]], 4), 1.0);
-        assert_eq!(overlap(&[&[0, 1], &[2, 3]], 4), 0.0);
-        assert_eq!(overlap(&[&[0, 1], &[1, 2]], 4), 0.5);
-        assert_eq!(overlap(&[&[0, 1]], 4), 0.0, "nobody to share with");
-        assert_eq!(overlap(&[], 4), 0.0);
+        let of = |chosen: &[&[u32]]| {
+            let variances = |one: &&[u32]| Variances {
+                selected: (one.len() < 4).then(|| one.to_vec()),
+                values: vec![1.0; one.len()],
+            };
+            let sent: Vec<Variances> = chosen.iter().map(variances).collect();
+            overlap(&sent.iter().collect::<Vec<_>>(), 4)
+        };
+        assert_eq!(of(&[&[0, 1], &[0, 1], &[0, 1]]), 1.0);
+        assert_eq!(of(&[&[0, 1], &[2, 3]]), 0.0);
+        assert_eq!(of(&[&[0, 1], &[1, 2]]), 0.5);
+        assert_eq!(of(&[&[0, 1, 2, 3], &[0, 1, 2, 3]]), 1.0, "everything, without indices");
+        assert_eq!(of(&[&[0, 1]]), 0.0, "nobody to share with");
+        assert_eq!(of(&[]), 0.0);
     }
 }

@@ -6,11 +6,13 @@
 //! - [`infer`]: a client's posterior after its training.
 //! - [`message`], [`server`] and [`aggregate`]: what travels, how it is validated and averaged.
 //! - [`calibrate`]: the prior variance of personal posteriors, chosen on data set aside.
-//! - [`predict`]: from a personal model to predictions and their scores.
+//! - [`belief`]: a client's own model, and what it believes of its parameters.
+//! - [`predictor`] and [`predict`]: from there to predictions and their scores.
 //! - [`simulation`]: a whole federation in one process, round by round.
 //! - [`run`]: a simulation with its files.
 
 pub mod aggregate;
+pub mod belief;
 pub mod calibrate;
 pub mod config;
 mod error;
@@ -24,18 +26,21 @@ mod model_file;
 mod part;
 mod personal;
 pub mod predict;
+pub mod predictor;
 pub mod record;
 pub mod run;
 pub mod server;
 pub mod simulation;
+mod state;
 pub mod work;
 
 pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
 pub use files::{Values, read_predictions, write_tensors, write_whole};
 pub use folder::RunFolder;
-pub use model_file::read_posterior;
+pub use model_file::read_model;
 pub use part::Part;
 pub use personal::PersonalStore;
 pub use run::Observer;
 pub use simulation::Simulation;
+pub use state::State;

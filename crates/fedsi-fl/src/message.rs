@@ -6,8 +6,8 @@
 //! | tensor | down | up |
 //! |---|---|---|
 //! | `shared` (F32) | the shared part's values | the same after local work |
-//! | `variance` (F32) | one a value, where the server holds a Gaussian | one a selected parameter |
-//! | `selected` (U32) | - | which parameters those are, ascending |
+//! | `variance` (F32) | one a value, where the server holds a Gaussian | one a value, or one a selected parameter |
+//! | `selected` (U32) | - | which parameters those are, ascending; absent where it is all of them |
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::aggregate::{Shared, SparseVariances};
+use crate::aggregate::{Shared, Variances};
 
 /// Name and version of the format.
 const FORMAT: &str = "fedsi-message-1";
@@ -44,7 +44,7 @@ pub struct Upload {
     /// The shared part's values.
     pub shared: Vec<f32>,
     /// What it knows of their spread, where the server holds a Gaussian.
-    pub spread: Option<SparseVariances>,
+    pub spread: Option<Variances>,
 }
 
 /// What a message says besides its values.
@@ -140,7 +140,7 @@ impl Upload {
         let mut rows = vec![Row::Floats("shared", &self.shared)];
         if let Some(spread) = &self.spread {
             rows.push(Row::Floats("variance", &spread.values));
-            rows.push(Row::Indices("selected", &spread.selected));
+            rows.extend(spread.selected.as_deref().map(|selected| Row::Indices("selected", selected)));
         }
         rows
     }
@@ -170,9 +170,13 @@ impl Upload {
         let samples = samples.ok_or_else(|| missing("how many samples stand behind it"))?;
         let shared = floats(&tensors, "shared")?;
         let spread = if has(&tensors, "selected") || has(&tensors, "variance") {
-            let words = row(&tensors, "selected", Dtype::U32)?;
-            let selected = words.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
-            Some(SparseVariances { selected, values: floats(&tensors, "variance")? })
+            let selected = if has(&tensors, "selected") {
+                let words = row(&tensors, "selected", Dtype::U32)?;
+                Some(words.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect())
+            } else {
+                None
+            };
+            Some(Variances { selected, values: floats(&tensors, "variance")? })
         } else {
             None
         };
@@ -252,10 +256,11 @@ mod tests {
             loss in proptest::option::of(-1e9..1e9_f64),
             shared in proptest::collection::vec(any::<f32>().prop_filter("a number", |x| !x.is_nan()), 0..200),
             spread in proptest::option::of(proptest::collection::vec((any::<u32>(), 0.0_f32..9.0), 0..20)),
+            all: bool,
         ) {
             let spread = spread.map(|pairs| {
-                let (selected, values) = pairs.into_iter().unzip();
-                SparseVariances { selected, values }
+                let (selected, values): (Vec<u32>, _) = pairs.into_iter().unzip();
+                Variances { selected: (!all).then_some(selected), values }
             });
             let upload = Upload { round, client, samples, loss, shared, spread };
             let bytes = upload.encode().unwrap();

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::state::State;
+
 /// The personal part of every client that has one: nothing else of a client is remembered. Memory follows the
 /// clients that have taken part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersonalStore {
-    parts: BTreeMap<usize, Vec<f32>>,
+    parts: BTreeMap<usize, State>,
 }
 
 impl PersonalStore {
     /// What the client kept, if it has taken part.
     #[must_use]
-    pub fn get(&self, client: usize) -> Option<&[f32]> {
-        self.parts.get(&client).map(Vec::as_slice)
+    pub fn get(&self, client: usize) -> Option<&State> {
+        self.parts.get(&client)
     }
 
     /// Replaces what the client kept.
-    pub fn put(&mut self, client: usize, part: Vec<f32>) {
+    pub fn put(&mut self, client: usize, part: State) {
         self.parts.insert(client, part);
     }
 

@@ -119,9 +119,35 @@ pub struct Summary {
 /// The posteriors of all personal models, summed up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PosteriorSummary {
+    /// What they are.
+    #[serde(default)]
+    pub kind: PosteriorKind,
     /// Parameters that have a distribution, mean over clients.
     pub parameters: f64,
-    /// Of these, the mean share that the data says nothing about.
+    /// Mean posterior variance.
+    pub variance: f64,
+    /// What is known of a Gaussian that was inferred from the curvature.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub laplace: Option<LaplaceSummary>,
+}
+
+/// What a posterior is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PosteriorKind {
+    /// A Gaussian over some parameters, inferred from the curvature.
+    #[default]
+    Laplace,
+    /// An independent normal for each parameter, trained.
+    MeanField,
+    /// Samples of the head.
+    Samples,
+}
+
+/// What is known of Gaussians that were inferred from the curvature.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaplaceSummary {
+    /// The mean share of parameters that the data says nothing about.
     pub zero_curvature: f64,
     /// Mean rank of what the data adds to the prior.
     pub rank: f64,
@@ -129,21 +155,30 @@ pub struct PosteriorSummary {
     pub certificate: f64,
     /// Mean prior variance.
     pub prior_variance: f64,
-    /// Mean posterior variance.
-    pub variance: f64,
 }
 
 impl PosteriorSummary {
+    /// Of one posterior that was not inferred from the curvature.
+    pub(crate) const fn plain(kind: PosteriorKind, parameters: usize, variance: f64) -> Self {
+        Self { kind, parameters: parameters as f64, variance, laplace: None }
+    }
+
     /// Of these posteriors; none where there are none.
     pub(crate) fn of(all: &[Self]) -> Option<Self> {
+        let first = all.first()?;
         let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-        (!all.is_empty()).then(|| Self {
+        let known: Vec<LaplaceSummary> = all.iter().filter_map(|one| one.laplace).collect();
+        let laplace = |of: fn(&LaplaceSummary) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
+        Some(Self {
+            kind: first.kind,
             parameters: mean(|one| one.parameters),
-            zero_curvature: mean(|one| one.zero_curvature),
-            rank: mean(|one| one.rank),
-            certificate: all.iter().map(|one| one.certificate).fold(0.0, f64::max),
-            prior_variance: mean(|one| one.prior_variance),
             variance: mean(|one| one.variance),
+            laplace: (!known.is_empty()).then(|| LaplaceSummary {
+                zero_curvature: laplace(|one| one.zero_curvature),
+                rank: laplace(|one| one.rank),
+                certificate: known.iter().map(|one| one.certificate).fold(0.0, f64::max),
+                prior_variance: laplace(|one| one.prior_variance),
+            }),
         })
     }
 }

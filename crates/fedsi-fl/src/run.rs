@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use fedsi_data::DatasetName;
 
+use crate::belief::Belief;
 use crate::config::Checked;
 use crate::files::{Values, parameter_tensors, prediction_tensors, write_tensors, write_whole};
 use crate::folder::RunFolder;
@@ -156,6 +157,20 @@ fn save_server(simulation: &Simulation, path: &Path) -> Result<(), RunError> {
     write_tensors(&folder.join("server.safetensors"), &tensors, Some(&about))
 }
 
+/// How a saved model's belief becomes a prediction.
+fn predictive(belief: &Belief, config: &Checked) -> Option<serde_json::Value> {
+    match belief {
+        Belief::Point => None,
+        Belief::Laplace(_) => {
+            Some(serde_json::json!({ "kind": config.fedsi.predictive, "draws": config.fedsi.draws }))
+        }
+        Belief::MeanField { .. } => {
+            Some(serde_json::json!({ "kind": "draws", "draws": config.mean_field.draws }))
+        }
+        Belief::Samples { .. } => Some(serde_json::json!({ "kind": "samples" })),
+    }
+}
+
 /// Personal models, predictions and scores.
 fn evaluate(
     simulation: &Simulation,
@@ -183,10 +198,8 @@ fn evaluate(
             "method": config.method,
             "model": description,
             "posterior": posterior,
-            "subnetwork": evaluated.model.inferred.as_ref().map(|inferred| &inferred.subnetwork),
-            "predictive": evaluated.model.inferred.as_ref().map(|_| {
-                serde_json::json!({ "kind": config.fedsi.predictive, "draws": config.fedsi.draws })
-            }),
+            "subnetwork": evaluated.model.belief.laplace().map(|inferred| &inferred.subnetwork),
+            "predictive": predictive(&evaluated.model.belief, config),
         });
         write_tensors(&models.join(format!("{}.safetensors", evaluated.model.client)), &tensors, Some(&about))
     };

@@ -124,7 +124,7 @@ pub fn draw_participants(streams: &Streams, round: u64, clients: usize, count: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{SparseVariances, SpreadAverage};
+    use crate::aggregate::{SpreadAverage, Variances};
     use crate::config::Weighting;
     use proptest::prelude::*;
 
@@ -183,7 +183,7 @@ mod tests {
             every: 1,
         };
         let mut gaussian = Server::new(Shared::gaussian(vec![0.0], 1.0), aggregation, 0.1);
-        let spread = |values: Vec<f32>| Some(SparseVariances { selected: vec![0], values });
+        let spread = |values: Vec<f32>| Some(Variances { selected: Some(vec![0]), values });
         let with = |client, spread| Upload { spread, ..upload(client, 1, vec![2.0]) };
         let uploads = [with(0, spread(vec![0.5])), with(1, None), with(2, spread(vec![-1.0]))];
         let left_out = gaussian.complete(&uploads, vec![]).unwrap();

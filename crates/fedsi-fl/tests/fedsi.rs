@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 use fedsi_bayes::{Predictive, Rule};
 use fedsi_data::{Federation as _, Split};
 use fedsi_fl::aggregate::SpreadAverage;
+use fedsi_fl::belief::{Belief, PersonalModel};
 use fedsi_fl::config::{FinalPrior, NamedPrior, Profile};
-use fedsi_fl::predict::{PersonalModel, Predictions};
+use fedsi_fl::methods::Uncertainty;
+use fedsi_fl::predict::Predictions;
 use fedsi_fl::simulation::Evaluated;
 use fedsi_fl::work::LocalData;
 use fedsi_fl::{Config, Simulation};
@@ -37,7 +39,9 @@ fn models(simulation: &Simulation) -> Vec<(PersonalModel, Predictions)> {
         models.lock().unwrap().push((client.model.clone(), client.predictions.clone()));
         Ok(())
     };
-    simulation.evaluate(save, |client| assert!(client.model.inferred.is_none(), "kept in memory")).unwrap();
+    simulation
+        .evaluate(save, |client| assert_eq!(client.model.belief, Belief::Point, "kept in memory"))
+        .unwrap();
     let mut models = models.into_inner().unwrap();
     models.sort_by_key(|(model, _)| model.client);
     models
@@ -166,7 +170,12 @@ fn a_novel_client_is_personalised_like_everyone() {
         let tuned = novel.parameters != simulation.global_parameters();
         assert!(tuned, "{}: a novel client tunes something", method.name);
         let procedure = (method.declare)(&config);
-        assert_eq!(novel.inferred.is_some(), procedure.gaussian.is_some(), "{}", method.name);
+        assert_eq!(
+            novel.belief != Belief::Point,
+            procedure.uncertainty != Uncertainty::None,
+            "{}",
+            method.name
+        );
         if procedure.kept == fedsi_fl::Part::Nothing && !procedure.personalise.is_empty() {
             assert_eq!(simulation.welcome(4, &data).unwrap(), models(&simulation)[4].0, "{}", method.name);
         }
@@ -227,13 +236,13 @@ fn the_prior_variance_is_chosen_once_on_data_set_aside() {
     }
     let chosen = simulation.chosen_prior_variance().unwrap();
     for (model, _) in models(&simulation) {
-        let prior = model.inferred.unwrap().posterior.prior_variance()[0];
+        let prior = model.belief.laplace().unwrap().posterior.prior_variance()[0];
         assert!((prior - chosen).abs() < 1e-12, "client {}: {prior}, chosen {chosen}", model.client);
     }
     auto.fedsi.prior_variance = FinalPrior::Fixed(0.5);
     let mut fixed = support::simulation(auto, clouds(5));
     assert!((0..5).all(|_| fixed.round().unwrap().calibration.is_none()), "nothing to choose");
-    let given = models(&fixed).remove(0).0.inferred.unwrap().posterior.prior_variance()[0];
+    let given = models(&fixed).remove(0).0.belief.laplace().unwrap().posterior.prior_variance()[0];
     assert_eq!(given, 0.5);
 }
 

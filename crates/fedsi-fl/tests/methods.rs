@@ -60,9 +60,9 @@ fn what_is_shared_is_alike_and_what_is_personal_is_not() {
         let body_alike = models.windows(2).all(|pair| pair[0][..BODY] == pair[1][..BODY]);
         let head_alike = models.windows(2).all(|pair| pair[0][BODY..] == pair[1][BODY..]);
         let expected = match method.name {
-            "local" => (false, false),
+            "local" | "pfedbayes" => (false, false),
             "fedavg" | "fedavg-ft" | "fedbabu" | "fedsi" | "fedsi-fac" => (true, true), // untuned
-            "fedper" | "fedrep" => (true, false),
+            "fedper" | "fedrep" | "bpfed" | "fedpop" => (true, false),
             "lg-fedavg" => (false, true),
             other => unreachable!("say here what {other} shares"),
         };
@@ -132,6 +132,22 @@ fn traffic_follows_what_is_shared() {
     assert!(all.up > body.up && body.up > head.up, "{all:?} {body:?} {head:?}");
     // 56 body parameters, 4 bytes each, 4 participants; the rest is the envelope.
     assert!(body.down >= 4 * 4 * 56 && body.down < 4 * (4 * 56 + 300), "{body:?}");
+}
+
+/// What `fedsi methods` says beforehand is what is counted.
+#[test]
+fn traffic_is_known_beforehand() {
+    for method in METHODS {
+        let config = config(method.name, 4);
+        let mut simulation = simulation(config.clone(), clouds(5));
+        let expected = (method.declare)(&config).traffic(simulation.network().layout());
+        let workers = if method.name == "local" { 0 } else { 4 };
+        let found = simulation.round().unwrap().bytes;
+        // Numbers in an envelope have more or fewer digits.
+        let near = |found: u64, each: u64| found.abs_diff(workers * each) <= workers * 32;
+        assert!(near(found.up, expected.up), "{}: {found:?} up, expected 4 x {expected:?}", method.name);
+        assert!(near(found.down, expected.down), "{}: {found:?} down, expected {expected:?}", method.name);
+    }
 }
 
 #[test]

@@ -6,9 +6,10 @@ mod support;
 use std::sync::Arc;
 
 use fedsi_data::{Federation as _, Split};
+use fedsi_fl::State;
 use fedsi_fl::config::Weighting;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::work::{LocalData, LocalWork, Trade, Workbench};
+use fedsi_fl::work::{LocalData, LocalWork, ServerGaussian, Trade, Workbench};
 use fedsi_fl::{Config, RunError, Simulation};
 use fedsi_nn::Loss;
 use fedsi_random::{Purpose, Streams};
@@ -137,14 +138,17 @@ fn a_client_alone_does_what_it_does_in_a_cohort() {
         client,
         round: 1,
         purpose: Purpose::Batches,
-        variance: Some((0..start.len()).map(prior).collect()),
-        parameters: start,
+        server: Some(Arc::new(ServerGaussian {
+            mean: start.clone(),
+            variance: (0..start.len()).map(prior).collect(),
+        })),
+        start: State::point(start),
         inference: procedure.round_inference(),
         phases: procedure.local,
     };
     let data = LocalData::all(clouds(5).samples(client, Split::Train));
     let trained = trade.carry_out(work.clone(), &data, &mut Workbench::default());
-    assert_eq!(trained.parameters, simulation.global_parameters());
+    assert_eq!(trained.state.values, simulation.global_parameters());
 
     // A bench that was used before gives the same result.
     let mut bench = Workbench::default();

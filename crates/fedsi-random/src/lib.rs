@@ -54,6 +54,8 @@ pub enum Purpose {
     Calibration = 10,
     /// Which parameters of a client's personal model have a distribution, where the rule is random.
     PersonalSelection = 11,
+    /// A client's parameters where it has never taken part, from their prior.
+    PriorDraws = 12,
 }
 
 /// The source of all streams of one run.

@@ -29,8 +29,9 @@ pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
     #[command(args_override_self = true)]
     Run(RunArguments),
-    /// List the methods: what each shares, keeps and evaluates.
-    Methods,
+    /// List the methods: what each shares, keeps, evaluates and costs, for the network of these settings.
+    #[command(args_override_self = true)]
+    Methods(Box<Settings>),
     /// List, fetch and check datasets; show who gets which samples.
     Data(DataArguments),
     /// Print a complete, commented config, or its JSON schema.
@@ -55,7 +56,7 @@ pub(crate) struct RunArguments {
 }
 
 /// Settings of a run. Flags win over the config file, the file over the defaults.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Settings {
     /// A TOML file with any of the keys that `fedsi config` prints.
     #[arg(value_name = "CONFIG")]

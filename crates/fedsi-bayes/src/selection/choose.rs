@@ -37,17 +37,18 @@ impl Rule {
         Subnetwork::new(offsets.into_iter().map(|offset| range.start + offset).collect(), range)
     }
 
-    /// Whether the rule could choose `size` of the parameters in `range`, known before any of them is trained.
+    /// How many of the parameters in `range` the rule would choose, asked for `size`: known before any of them is
+    /// trained.
     ///
     /// # Errors
     /// As for [`Self::select`].
-    pub fn check(&self, layout: &Layout, range: Range<usize>, size: usize) -> Result<(), SelectionError> {
+    pub fn check(&self, layout: &Layout, range: Range<usize>, size: usize) -> Result<usize, SelectionError> {
         let count = range.len();
         match self {
-            Self::Layers(names) => of_layers(layout, range, names).map(|_| ()),
+            Self::Layers(names) => of_layers(layout, range, names).map(|found| found.indices().len()),
             _ if size == 0 => Err(SelectionError::Empty { candidates: count }),
             _ if size > count => Err(SelectionError::TooLarge { size, candidates: count }),
-            _ => Ok(()),
+            _ => Ok(size),
         }
     }
 

@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Range;
 
 use fedsi_nn::Layout;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Subnetwork;
 use crate::Curvature;
 
 /// How many parameters of one tensor were chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorShare {
     /// PyTorch's name: `0.weight`, ...
     pub tensor: String,
@@ -24,7 +24,7 @@ pub struct TensorShare {
 ///
 /// The posterior of a parameter without curvature is its prior: a subnetwork made of those has learned nothing
 /// from the data.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Parameters chosen.
     pub size: usize,

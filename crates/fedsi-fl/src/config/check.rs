@@ -37,6 +37,7 @@ impl Config {
         let method = methods::find(&self.method)?;
         self.check_numbers()?;
         self.check_fedsi()?;
+        self.check_rivals()?;
         self.check_partition()?;
         let shape = match self.data.dataset {
             DatasetName::Digits | DatasetName::Mnist | DatasetName::FashionMnist => Some(&[1, 28, 28][..]),
@@ -94,6 +95,29 @@ impl Config {
         let every = usize::try_from(fedsi.every).unwrap_or(usize::MAX);
         whole("fedsi.every", every, 1..=usize::MAX, "at least 1: every round")?;
         whole("fedsi.draws", fedsi.draws, 1..=1 << 20, "between 1 and 1048576 draws")
+    }
+
+    fn check_rivals(&self) -> Result<(), ConfigError> {
+        let Self { mean_field, pfedbayes, bpfed, fedpop, .. } = self;
+        // Squares of deviations travel in single precision.
+        let single = "a number from 1e-15 to 1e15";
+        for (key, value) in [
+            ("mean_field.initial_mean", mean_field.initial_mean),
+            ("mean_field.initial_deviation", mean_field.initial_deviation),
+        ] {
+            number(key, value, |x| (1e-15..=1e15).contains(&x), single)?;
+        }
+        whole("mean_field.draws", mean_field.draws, 1..=1 << 20, "between 1 and 1048576 draws")?;
+        for (key, value) in [("pfedbayes.zeta", pfedbayes.zeta), ("bpfed.zeta", bpfed.zeta)] {
+            number(key, value, |x| x >= 0.0, "a finite number, 0 or above")?;
+        }
+        whole("fedpop.steps", fedpop.steps, 1..=1 << 20, "between 1 and 1048576 steps")?;
+        let fewer = "fewer than fedpop.steps: at least one step is kept";
+        whole("fedpop.discard", fedpop.discard, 0..=fedpop.steps - 1, fewer)?;
+        let positive = "a finite number above 0";
+        number("fedpop.step", fedpop.step, |x| x > 0.0, positive)?;
+        number("fedpop.prior_variance", fedpop.prior_variance, |x| x > 0.0, positive)?;
+        whole("fedpop.samples", fedpop.samples, 1..=1 << 20, "between 1 and 1048576 samples")
     }
 
     fn check_partition(&self) -> Result<(), ConfigError> {
@@ -160,9 +184,9 @@ impl Checked {
         layers.push(LayerSpec::Linear(outputs));
         let network = Network::new(input, &layers)?;
         let procedure = (self.method.declare)(self);
-        if let Some(gaussian) = &procedure.gaussian {
+        if let Some(laplace) = procedure.laplace() {
             let range = procedure.shared.range(network.layout());
-            gaussian.structure.check(network.layout(), range).map_err(ConfigError::Subnetwork)?;
+            laplace.structure.check(network.layout(), range).map_err(ConfigError::Subnetwork)?;
         }
         Ok(network)
     }

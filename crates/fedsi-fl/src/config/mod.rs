@@ -4,6 +4,7 @@ mod check;
 mod error;
 mod fedsi;
 mod layers;
+mod rivals;
 mod text;
 
 pub use check::Checked;
@@ -11,6 +12,7 @@ pub use error::ConfigError;
 pub(crate) use error::hint;
 pub use fedsi::{FedsiConfig, FinalPrior, NamedPrior, Profile};
 pub use layers::{Overrides, assignment, resolve};
+pub use rivals::{BpfedConfig, FedpopConfig, MeanFieldConfig, PfedbayesConfig};
 pub use text::{commented, schema};
 
 use fedsi_data::{DataSpec, DatasetName, PartitionKind, PartitionSpec, Size};
@@ -55,6 +57,14 @@ pub struct Config {
     pub fedsi: FedsiConfig,
     /// Settings of the method fedbabu.
     pub fedbabu: FedbabuConfig,
+    /// Distributions of the methods pfedbayes and bpfed.
+    pub mean_field: MeanFieldConfig,
+    /// Settings of the method pfedbayes.
+    pub pfedbayes: PfedbayesConfig,
+    /// Settings of the method bpfed.
+    pub bpfed: BpfedConfig,
+    /// Settings of the method fedpop.
+    pub fedpop: FedpopConfig,
 }
 
 /// The network.
@@ -224,6 +234,10 @@ impl Config {
             output: OutputConfig { personal_models: true },
             fedsi: FedsiConfig::calibrated(dataset),
             fedbabu: FedbabuConfig { tune: Tuned::Head },
+            mean_field: MeanFieldConfig::published(),
+            pfedbayes: PfedbayesConfig { zeta: 10.0 },
+            bpfed: BpfedConfig { zeta: 10.0 },
+            fedpop: FedpopConfig { steps: 10, discard: 5, step: 1e-4, prior_variance: 1.0, samples: 30 },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `FedAvg`: one network for all.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// `w <- mean_i w_i`, where `w_i` is `w` after K local epochs on client i's mean cross-entropy.
@@ -16,6 +16,6 @@ pub(super) const FEDAVG: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
-        gaussian: None,
+        uncertainty: Uncertainty::None,
     },
 };

@@ -1,6 +1,6 @@
 //! `FedBABU`: body aggregation and body update.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// All clients train the body under one random head that never moves, so that their features stay comparable;
@@ -17,6 +17,6 @@ pub(super) const FEDBABU: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::Body, config.training.epochs, config)],
         personalise: vec![Phase::tune(config.fedbabu.tune.part(), config)],
-        gaussian: None,
+        uncertainty: Uncertainty::None,
     },
 };

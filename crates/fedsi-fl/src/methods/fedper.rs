@@ -1,6 +1,6 @@
 //! `FedPer`: a shared body under personal heads, trained together.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// The body is averaged; each client keeps its head. Both train together for K epochs.
@@ -16,6 +16,6 @@ pub(super) const FEDPER: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
-        gaussian: None,
+        uncertainty: Uncertainty::None,
     },
 };

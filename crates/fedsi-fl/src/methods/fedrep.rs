@@ -1,6 +1,6 @@
 //! `FedRep`: a shared body under personal heads, trained in turn.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// Like `FedPer`, but a round first fits the head to the body it received (floor(K/2) epochs), then the body to
@@ -23,7 +23,7 @@ pub(super) const FEDREP: Method = Method {
                 Phase::train(Part::Body, config.training.epochs - head, config),
             ],
             personalise: vec![Phase::tune(Part::Head, config)],
-            gaussian: None,
+            uncertainty: Uncertainty::None,
         }
     },
 };

@@ -1,6 +1,6 @@
 //! `FedSI`: federated subnetwork inference.
 
-use super::{Gaussian, Method, Phase, Prior, Procedure, Workers};
+use super::{Laplace, Method, Objective, Phase, Prior, Procedure, Uncertainty, Workers};
 use crate::infer::Structure;
 use crate::part::Part;
 
@@ -33,12 +33,14 @@ pub(super) const FEDSI: Method = Method {
             workers: Workers::Drawn,
             local: vec![
                 Phase::train(Part::Body, config.training.epochs, config)
-                    .under(Prior::Server)
-                    .with_noise(settings.noise),
+                    .towards(Objective::Point { prior: Prior::Server, noise: settings.noise }),
             ],
             // The body, where it is tuned, around the server's mean; the head has no prior.
-            personalise: vec![Phase::tune(settings.tune.part(), config).under(Prior::Server)],
-            gaussian: Some(Gaussian {
+            personalise: vec![
+                Phase::tune(settings.tune.part(), config)
+                    .towards(Objective::Point { prior: Prior::Server, noise: 0.0 }),
+            ],
+            uncertainty: Uncertainty::Laplace(Laplace {
                 structure: Structure::Subnetwork { rule, share: settings.subnetwork },
                 alpha: settings.alpha,
                 spread: settings.spread,

@@ -1,6 +1,6 @@
 //! `FedSI-Fac`: FedSI without correlations.
 
-use super::{Gaussian, Method, Procedure};
+use super::{Laplace, Method, Procedure, Uncertainty};
 use crate::infer::Structure;
 
 /// [`FedSI`](super::fedsi::FEDSI) with a distribution over every body parameter and none of their correlations:
@@ -14,7 +14,12 @@ pub(super) const FEDSI_FAC: Method = Method {
     evaluated: "the newest global body, tuned, averaged over independent posteriors of its parameters",
     declare: |config| {
         let fedsi = (super::fedsi::FEDSI.declare)(config);
-        let gaussian = fedsi.gaussian.map(|gaussian| Gaussian { structure: Structure::Diagonal, ..gaussian });
-        Procedure { gaussian, ..fedsi }
+        let uncertainty = match fedsi.uncertainty {
+            Uncertainty::Laplace(laplace) => {
+                Uncertainty::Laplace(Laplace { structure: Structure::Diagonal, ..laplace })
+            }
+            other => other,
+        };
+        Procedure { uncertainty, ..fedsi }
     },
 };

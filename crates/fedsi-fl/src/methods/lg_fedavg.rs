@@ -1,6 +1,6 @@
 //! `LG-FedAvg`: local representations, a global head.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// The reverse of `FedPer`: the head is averaged, each client keeps its body. Both train together for K epochs.
@@ -16,6 +16,6 @@ pub(super) const LG_FEDAVG: Method = Method {
         workers: Workers::Drawn,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
-        gaussian: None,
+        uncertainty: Uncertainty::None,
     },
 };

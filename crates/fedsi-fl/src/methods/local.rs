@@ -1,6 +1,6 @@
 //! Local training: no federation at all, the floor that every method must beat.
 
-use super::{Method, Phase, Procedure, Workers};
+use super::{Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// Every client trains its own network, every round; nothing travels.
@@ -16,6 +16,6 @@ pub(super) const LOCAL: Method = Method {
         workers: Workers::Everyone,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
-        gaussian: None,
+        uncertainty: Uncertainty::None,
     },
 };

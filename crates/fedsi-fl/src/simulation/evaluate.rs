@@ -5,15 +5,18 @@ use fedsi_random::Purpose;
 
 use super::Simulation;
 use crate::RunError;
+use crate::belief::{Belief, PersonalModel};
 use crate::infer::{InferenceError, Inferred};
-use crate::predict::{PersonalModel, Predictions, Predictor};
+use crate::predict::Predictions;
+use crate::predictor::Predictor;
 use crate::record::PosteriorSummary;
+use crate::state::State;
 use crate::work::{LocalData, Trained, Workbench};
 
 /// A client at the end of a run.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
-    /// Its personal model; its posterior is there for `save` alone, and gone after that.
+    /// Its personal model; what it believes is there for `save` alone, and gone after that.
     pub model: PersonalModel,
     /// What that posterior was like.
     pub posterior: Option<PosteriorSummary>,
@@ -31,8 +34,21 @@ impl Simulation {
             trade: self.executor.trade(),
             task: self.federation.task(),
             scaling: self.federation.target_scaling(),
-            gaussian: self.procedure.gaussian.as_ref(),
+            uncertainty: &self.procedure.uncertainty,
         }
+    }
+
+    /// A client's model from what its work led to.
+    pub(super) fn model(&self, client: usize, state: State, inferred: Option<Inferred>) -> PersonalModel {
+        let parameters = state.values.clone();
+        let belief = match inferred {
+            Some(inferred) => Belief::Laplace(inferred),
+            None => {
+                let mut rng = self.streams.stream(Purpose::PriorDraws, client as u64, 0);
+                Belief::of(state, &self.procedure.uncertainty, self.network().layout(), &mut rng)
+            }
+        };
+        PersonalModel { client, parameters, belief }
     }
 
     /// The personal model of a client that joins after training, from its own data alone: the newest shared
@@ -49,7 +65,7 @@ impl Simulation {
         let work = self.cohort(&[client], Purpose::Tuning, &phases, inference.as_ref()).remove(0);
         let trained = self.executor.trade().carry_out(work, data, &mut Workbench::default());
         let inferred = trained.posterior.transpose()?;
-        Ok(PersonalModel { client, parameters: trained.parameters, inferred })
+        Ok(self.model(client, trained.state, inferred))
     }
 
     /// Personalises every client and predicts its test samples. `save` sees each client on the thread that
@@ -72,13 +88,13 @@ impl Simulation {
         for batch in clients.chunks(4 * self.executor.threads()) {
             let cohort = self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref());
             let evaluated = self.executor.each(cohort, |trained, data, _| -> Result<_, RunError> {
-                let Trained { client, parameters, posterior, .. } = trained;
+                let Trained { client, state, posterior, .. } = trained;
                 let test = self.federation.samples(client, Split::Test);
                 let (inferred, mut problem) = match posterior.transpose() {
                     Ok(inferred) => (inferred, None),
                     Err(error) => (None, Some(error.to_string())),
                 };
-                let model = PersonalModel { client, parameters, inferred };
+                let model = self.model(client, state, inferred);
                 let mut predictions = predictor.predict(&model, data, &test);
                 if !predictions.are_finite() {
                     problem = Some("its personal model predicts values that are not finite".to_owned());
@@ -86,10 +102,10 @@ impl Simulation {
                 if problem.is_some() {
                     predictions = Predictions::none(predictor.task);
                 }
-                let posterior = model.inferred.as_ref().map(Inferred::summary);
+                let posterior = model.belief.summary(self.network().layout());
                 let mut evaluated = Evaluated { model, posterior, samples: test.count, predictions };
                 save(&evaluated)?;
-                evaluated.model.inferred = None;
+                evaluated.model.belief = Belief::Point;
                 Ok((evaluated, problem))
             });
             for outcome in evaluated {

@@ -10,16 +10,18 @@ use std::sync::Arc;
 use fedsi_data::{Federation, Split, Task};
 use fedsi_nn::{Loss, Network};
 use fedsi_random::{Purpose, SERVER, Streams};
+use rand_distr::{Distribution as _, StandardNormal};
 
 use crate::aggregate::{Aggregation, Shared, SpreadAverage};
 use crate::calibrate;
 use crate::config::Checked;
 use crate::executor::CpuExecutor;
 use crate::infer::Inference;
-use crate::methods::{Phase, Procedure};
+use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::personal::PersonalStore;
 use crate::server::Server;
-use crate::work::{LocalWork, Trade};
+use crate::state::State;
+use crate::work::{LocalWork, ServerGaussian, Trade};
 use crate::{Part, RunError};
 
 /// Server, clients and everything between them. Holds the server's state, the clients' personal parts, and no
@@ -31,7 +33,7 @@ pub struct Simulation {
     executor: CpuExecutor,
     streams: Streams,
     participants: usize,
-    initial: Vec<f32>,
+    initial: State,
     server: Server,
     personal: PersonalStore,
     /// The prior variance of personal models that the federation chose.
@@ -49,24 +51,30 @@ impl Simulation {
         let participants = config.participants_of(federation.clients())?;
         refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
         let streams = Streams::new(config.seed);
-        let initial: Vec<f32> = network.initialise(&mut streams.stream(Purpose::Initialisation, SERVER, 0));
         let procedure = (config.method().declare)(config);
+        let initial = initialise(&network, &procedure, streams);
         let loss = match task {
             Task::Classification { .. } => Loss::CrossEntropy,
             // Targets are standardised, and the noise changes no minimum; where there is a prior, its weight knows.
             Task::Regression { .. } => Loss::Gaussian { noise: 1.0 },
         };
-        let values = initial[procedure.shared.range(network.layout())].to_vec();
-        let gaussian = procedure.gaussian.as_ref();
+        let State { values, .. } = initial.part(procedure.shared.range(network.layout()));
+        let (shared, spread, every) = match &procedure.uncertainty {
+            Uncertainty::Laplace(laplace) => {
+                (Shared::gaussian(values, laplace.alpha), laplace.spread, laplace.every)
+            }
+            Uncertainty::MeanField(MeanField { initial_deviation, .. }) => {
+                (Shared::gaussian(values, initial_deviation.powi(2)), SpreadAverage::Deviation, 1)
+            }
+            Uncertainty::None | Uncertainty::Samples(_) => {
+                (Shared::point(values), SpreadAverage::Deviation, 1)
+            }
+        };
         let aggregation = Aggregation {
             weighting: config.federation.weighting,
-            spread: gaussian.map_or(SpreadAverage::Deviation, |gaussian| gaussian.spread),
-            unselected: gaussian.map_or(0.0, |gaussian| gaussian.alpha),
-            every: gaussian.map_or(1, |gaussian| gaussian.every),
-        };
-        let shared = match gaussian {
-            Some(gaussian) => Shared::gaussian(values, gaussian.alpha),
-            None => Shared::point(values),
+            spread,
+            unselected: procedure.laplace().map_or(0.0, |laplace| laplace.alpha),
+            every,
         };
         let server = Server::new(shared, aggregation, config.federation.quorum);
         let trade = Trade::new(network, loss, config.training.clone(), config.model.noise, streams);
@@ -124,18 +132,27 @@ impl Simulation {
     /// shared part.
     #[must_use]
     pub fn global_parameters(&self) -> Vec<f32> {
-        let mut parameters = self.initial.clone();
-        parameters[self.procedure.shared.range(self.network().layout())]
-            .copy_from_slice(&self.server.shared().values);
-        parameters
+        self.global_state().values
     }
 
-    /// The server's variance of every parameter, infinite where it holds none; none for point values.
-    fn global_variance(&self) -> Option<Arc<[f32]>> {
+    /// The same with what stands around the values.
+    fn global_state(&self) -> State {
+        let mut state = self.initial.clone();
+        let (range, shared) = (self.procedure.shared.range(self.network().layout()), self.server.shared());
+        state.values[range.clone()].copy_from_slice(&shared.values);
+        if let (Some(own), Some(variance)) = (state.deviation.get_mut(range), &shared.variance) {
+            own.iter_mut().zip(variance).for_each(|(deviation, variance)| *deviation = variance.sqrt());
+        }
+        state
+    }
+
+    /// The server's Gaussian; none for point values.
+    fn global_gaussian(&self, mean: &[f32]) -> Option<Arc<ServerGaussian>> {
         let layout = self.network().layout();
-        let mut all = vec![f32::INFINITY; layout.len()];
-        all[self.procedure.shared.range(layout)].copy_from_slice(self.server.shared().variance.as_ref()?);
-        Some(all.into())
+        let mut variance = vec![f32::INFINITY; layout.len()];
+        variance[self.procedure.shared.range(layout)]
+            .copy_from_slice(self.server.shared().variance.as_ref()?);
+        Some(Arc::new(ServerGaussian { mean: mean.to_vec(), variance }))
     }
 
     /// Work for each of these clients, from the newest shared part and what the client kept.
@@ -146,25 +163,46 @@ impl Simulation {
         phases: &[Phase],
         inference: Option<&Inference>,
     ) -> Vec<LocalWork> {
-        let (global, variance) = (self.global_parameters(), self.global_variance());
+        let global = self.global_state();
+        let server = self.global_gaussian(&global.values);
         let round = self.server.round() + u64::from(purpose == Purpose::Batches);
         let kept = self.procedure.kept.range(self.network().layout());
         let work = clients.iter().map(|&client| {
-            let mut parameters = global.clone();
+            let mut start = global.clone();
             if let Some(own) = self.personal.get(client) {
-                parameters[kept.clone()].copy_from_slice(own);
+                start.put(kept.clone(), own);
             }
             LocalWork {
                 client,
                 round,
                 purpose,
-                parameters,
-                variance: variance.clone(),
+                start,
+                server: server.clone(),
                 phases: phases.to_vec(),
                 inference: inference.cloned(),
             }
         });
         work.collect()
+    }
+}
+
+/// The parameters before the first round: as the layers start them, or around 0 with a deviation each where the method
+/// trains distributions.
+fn initialise(network: &Network, procedure: &Procedure, streams: Streams) -> State {
+    let mut rng = streams.stream(Purpose::Initialisation, SERVER, 0);
+    let size = network.layout().len();
+    match &procedure.uncertainty {
+        Uncertainty::MeanField(MeanField { initial_mean, initial_deviation, .. }) => {
+            let draw = |_| {
+                let draw: f64 = StandardNormal.sample(&mut rng);
+                (initial_mean * draw) as f32
+            };
+            let values = (0..size).map(draw).collect();
+            State { values, deviation: vec![*initial_deviation as f32; size], samples: Vec::new() }
+        }
+        Uncertainty::None | Uncertainty::Laplace(_) | Uncertainty::Samples(_) => {
+            State::point(network.initialise(&mut rng))
+        }
     }
 }
 

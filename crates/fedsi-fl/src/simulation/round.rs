@@ -6,14 +6,15 @@ use std::time::Instant;
 use fedsi_random::Purpose;
 
 use super::Simulation;
-use crate::aggregate::SparseVariances;
+use crate::aggregate::Variances;
+use crate::belief::{Belief, PersonalModel};
 use crate::calibrate::{self, Calibration};
 use crate::infer::{Inferred, SubnetworkRecord};
 use crate::message::Upload;
 use crate::methods::Workers;
-use crate::predict::{PersonalModel, validate};
 use crate::record::{LeftOut, PosteriorSummary, RoundRecord, RoundSeconds, Traffic, Validation};
-use crate::server::{draw_participants, is_finite};
+use crate::server::draw_participants;
+use crate::state::State;
 use crate::work::{Busy, Trained};
 use crate::{Part, RunError};
 
@@ -21,7 +22,7 @@ use crate::{Part, RunError};
 struct ClientReturn {
     /// What it sends, or why it sends nothing.
     upload: Result<Upload, LeftOut>,
-    kept: Vec<f32>,
+    kept: State,
     figures: Option<PosteriorSummary>,
     validation: Option<Validation>,
     busy: Busy,
@@ -36,38 +37,52 @@ impl ClientReturn {
         validation: Option<Validation>,
         busy: Busy,
     ) -> Self {
-        let Trained { client, parameters, loss, samples, posterior } = trained;
-        let kept = parameters[kept].to_vec();
-        let left_out = |reason: String| LeftOut { client, reason };
-        if !is_finite(&kept) {
-            let upload = Err(left_out("its personal part is not finite".to_owned()));
-            return Self { upload, kept, figures: None, validation, busy };
-        }
-        let (spread, figures) = match posterior.transpose() {
-            Ok(None) => (None, None),
-            Ok(Some(inferred)) => (Some(spread(&inferred, shared.start)), Some(inferred.summary())),
-            Err(error) => {
-                let upload = Err(left_out(error.to_string()));
-                return Self { upload, kept, figures: None, validation, busy };
+        let Trained { client, state, moved, loss, samples, posterior } = trained;
+        let kept = state.part(kept);
+        let left_out = |reason: &str| LeftOut { client, reason: reason.to_owned() };
+        let mut figures = None;
+        let sent = match (kept.is_finite(), posterior.transpose()) {
+            (false, _) => Err(left_out("its personal part is not finite")),
+            (true, Err(error)) => Err(left_out(&error.to_string())),
+            (true, Ok(inferred)) => {
+                figures = inferred.as_ref().map(Inferred::summary);
+                Ok(inferred.map(|inferred| inferred_spread(&inferred, shared)))
             }
         };
-        let shared =
-            if shared.len() == parameters.len() { parameters } else { parameters[shared.clone()].to_vec() };
-        let upload = Ok(Upload { round, client, samples, loss, shared, spread });
+        let upload = sent.map(|inferred| {
+            let (values, deviation) = match moved {
+                Some(moved) => (moved.mean, moved.deviation),
+                None => (state.values, state.deviation),
+            };
+            let trained_spread = deviation.get(shared.clone()).map(|own| trained_spread(own));
+            let spread = inferred.or_else(|| trained_spread.filter(|spread| !spread.values.is_empty()));
+            let shared = if shared.len() == values.len() { values } else { values[shared.clone()].to_vec() };
+            Upload { round, client, samples, loss, shared, spread }
+        });
         Self { upload, kept, figures, validation, busy }
     }
 }
 
-/// What a participant tells the server of its posterior. Indices count within the shared part, from `start`.
-fn spread(inferred: &Inferred, start: usize) -> SparseVariances {
+/// What a participant tells the server of a posterior. Indices count within the shared part.
+fn inferred_spread(inferred: &Inferred, shared: &Range<usize>) -> Variances {
     let posterior = &inferred.posterior;
-    let selected = posterior.selected().iter().map(|&index| (index - start) as u32).collect();
-    let variances = posterior.marginal_variances();
-    // Too small for f32 is still a variance; what is no number stays none, for the server to refuse.
-    let single = |variance: f64| {
-        if variance < f64::from(f32::MIN_POSITIVE) { f32::MIN_POSITIVE } else { variance as f32 }
-    };
-    SparseVariances { selected, values: variances.into_iter().map(single).collect() }
+    let selected = posterior.selected();
+    // All of it, in order: the indices say nothing.
+    let selected = (selected.len() < shared.len())
+        .then(|| selected.iter().map(|&index| (index - shared.start) as u32).collect());
+    Variances { selected, values: posterior.marginal_variances().into_iter().map(single).collect() }
+}
+
+/// What it tells of a distribution that was trained.
+fn trained_spread(deviation: &[f32]) -> Variances {
+    let values = deviation.iter().map(|&deviation| single(f64::from(deviation).powi(2))).collect();
+    Variances { selected: None, values }
+}
+
+/// A variance in single precision. Too small for it is still a variance; what is no number stays none, for the server to
+/// refuse.
+fn single(variance: f64) -> f32 {
+    if variance < f64::from(f32::MIN_POSITIVE) { f32::MIN_POSITIVE } else { variance as f32 }
 }
 
 impl Simulation {
@@ -85,11 +100,13 @@ impl Simulation {
         };
         let inference = self.procedure.round_inference().filter(|_| self.server.wants_spread());
         let cohort = self.cohort(&participants, Purpose::Batches, &self.procedure.local, inference.as_ref());
-        let (trade, task) = (self.executor.trade(), self.federation.task());
-        let layout = trade.network.layout();
+        let predictor = self.predictor();
+        let layout = self.network().layout();
         let (shared, kept) = (self.procedure.shared.range(layout), self.procedure.kept.range(layout));
         let returns = self.executor.each(cohort, |trained, data, busy| {
-            let validation = validate(trade, task, &trained.parameters, &data.held_out);
+            let validation = (data.held_out.count > 0)
+                .then(|| self.model(trained.client, trained.state.clone(), None))
+                .and_then(|model| predictor.validate(&model, &data.held_out));
             ClientReturn::new(trained, round, &shared, kept.clone(), validation, busy)
         });
         let worked = started.elapsed().as_secs_f64();
@@ -114,12 +131,12 @@ impl Simulation {
         }
         let used = |upload: &Upload| !left_out.iter().any(|out| out.client == upload.client);
         let (mut losses, mut validations) = (Vec::new(), Vec::new());
-        let (mut subnetworks, mut selected) = (Vec::new(), Vec::new());
+        let (mut subnetworks, mut sent) = (Vec::new(), Vec::new());
         for (upload, (part, figures, validation)) in uploads.iter().zip(own).filter(|(one, _)| used(one)) {
             losses.extend(upload.loss);
             validations.extend(validation);
             subnetworks.extend(figures);
-            selected.extend(upload.spread.as_ref().map(|spread| spread.selected.as_slice()));
+            sent.extend(&upload.spread);
             if self.procedure.kept != Part::Nothing {
                 self.personal.put(upload.client, part);
             }
@@ -136,7 +153,7 @@ impl Simulation {
             round,
             train_loss: (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64),
             validation: pool_validations(&validations),
-            subnetwork: SubnetworkRecord::of(&subnetworks, &selected, shared.len()),
+            subnetwork: SubnetworkRecord::of(&subnetworks, &sent, shared.len()),
             calibration,
             seconds: RoundSeconds { train, posterior, aggregate },
             participants,
@@ -152,23 +169,23 @@ impl Simulation {
         if round != due || !self.procedure.calibrates() {
             return None;
         }
-        let gaussian = self.procedure.gaussian.as_ref()?;
-        let start = calibrate::start(&gaussian.structure);
-        let candidates = calibrate::candidates(&gaussian.structure);
+        let laplace = self.procedure.laplace()?;
+        let start = calibrate::start(&laplace.structure);
+        let candidates = calibrate::candidates(&laplace.structure);
         let scales: Vec<f64> = candidates.iter().map(|variance| variance / start).collect();
         let inference = self.procedure.last_inference(Some(start))?;
         let (trade, predictor) = (self.executor.trade(), self.predictor());
         let cohort = self.cohort(participants, Purpose::Tuning, &self.procedure.personalise, None);
         let reports = self.executor.each(cohort, |trained, data, _| {
-            let Trained { client, parameters, .. } = trained;
+            let Trained { client, state: State { values: parameters, .. }, .. } = trained;
             let noise = trade.noise(&parameters, data);
             let mut rng = trade.streams().stream(Purpose::PersonalSelection, client as u64, round);
             // The prior is fixed: the server's variances are not asked.
             let evidence = trade.evidence(&parameters, None, &data.train, &noise);
-            let mut model = PersonalModel { client, parameters: parameters.clone(), inferred: None };
+            let mut model = PersonalModel { client, parameters: parameters.clone(), belief: Belief::Point };
             let mut losses = Vec::with_capacity(scales.len());
             let tried = inference.infer_scaled(&evidence, &scales, &mut rng, |inferred| {
-                model.inferred = Some(inferred);
+                model.belief = Belief::Laplace(inferred);
                 let loss = predictor.predict(&model, data, &data.aside).scores().nll();
                 losses.extend(loss.map(|loss| loss * data.aside.count as f64));
             });

@@ -71,6 +71,8 @@ pub fn config(method: &str, participants: usize) -> Config {
     config.training.rate = 0.01;
     config.tuning.epochs = 2;
     config.fedsi.every = 1;
+    // A few samples say little against ten times a prior.
+    (config.pfedbayes.zeta, config.bpfed.zeta) = (1.0, 0.1);
     config
 }
 

@@ -1,68 +1,154 @@
 //! `fedsi methods`.
 
-use fedsi_data::{DatasetName, Size};
-use fedsi_fl::Config;
-use fedsi_fl::methods::{METHODS, Method, Phase, Procedure};
+use fedsi_data::{DatasetName, Task};
+use fedsi_fl::methods::{METHODS, Method, Objective, Phase, Procedure, Uncertainty};
+use fedsi_fl::record::Traffic;
 use serde_json::json;
 
+use crate::args::Settings;
 use crate::output::{print, print_json};
-use crate::table::Table;
+use crate::table::{Table, bytes};
 
-pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
-    if as_json {
-        return print_json(&METHODS.iter().map(|method| entry(method)).collect::<Vec<_>>());
+/// A method under the settings that were given.
+struct Entry {
+    method: &'static Method,
+    procedure: Procedure,
+    traffic: Traffic,
+}
+
+pub(crate) fn methods(settings: &Settings, as_json: bool) -> anyhow::Result<()> {
+    let mut chosen: Vec<&Method> = METHODS.to_vec();
+    if settings.method.is_some() {
+        let method = settings.checked()?.method();
+        chosen.retain(|known| known.name == method.name);
     }
-    let mut table = Table::new(6, ["method", "shares", "keeps", "a round trains", "at the end", "source"]);
+    let (shape, task) = data(settings)?;
+    let entries: Vec<Entry> =
+        chosen.into_iter().map(|method| entry(method, settings, &shape, task)).collect::<Result<_, _>>()?;
+    if as_json {
+        return print_json(&entries.iter().map(Entry::json).collect::<Vec<_>>());
+    }
+    let mut table =
+        Table::new(5, ["method", "shares", "keeps", "a round trains", "at the end", "up", "down", "source"]);
     let mut ideas = Table::new(3, ["method", "idea", "evaluated"]);
-    for method in METHODS {
-        let procedure = declare(method);
+    for Entry { method, procedure, traffic } in &entries {
         table.row([
             method.name.to_owned(),
-            shared(&procedure),
-            procedure.kept.to_string(),
+            shared(procedure),
+            kept(procedure),
             phases(&procedure.local),
             phases(&procedure.personalise),
+            bytes(traffic.up),
+            bytes(traffic.down),
             method.source.to_owned(),
         ]);
         ideas.row([method.name, method.idea, method.evaluated].map(str::to_owned));
     }
-    print(&format!("{table}\n{ideas}"))
+    let parameters = network(METHODS[0], settings, &shape, task)?.layout().len();
+    print(&format!(
+        "{table}\nup and down: bytes of one participant in a round, for a network of {parameters} parameters\n\n{ideas}"
+    ))
 }
 
-/// The method with every setting at its default.
-fn declare(method: &Method) -> Procedure {
-    (method.declare)(&Config::defaults(method.name, DatasetName::Digits, Size::Small))
+/// The shape of the data's inputs, and what is predicted.
+fn data(settings: &Settings) -> anyhow::Result<(Vec<usize>, Task)> {
+    let config = settings.resolve()?;
+    let classes = Task::Classification { classes: 10 };
+    Ok(match config.data.dataset {
+        DatasetName::Digits | DatasetName::Mnist | DatasetName::FashionMnist => (vec![1, 28, 28], classes),
+        DatasetName::Cifar10 => (vec![3, 32, 32], classes),
+        DatasetName::Files => {
+            let opened = fedsi_data::open(&config.data, &config.partition, config.seed)?;
+            (opened.input_shape().to_vec(), opened.task())
+        }
+    })
+}
+
+fn network(
+    method: &Method,
+    settings: &Settings,
+    shape: &[usize],
+    task: Task,
+) -> anyhow::Result<fedsi_nn::Network> {
+    let own = Settings { method: Some(method.name.to_owned()), ..settings.clone() };
+    Ok(own.checked()?.network(shape, task)?)
+}
+
+fn entry(method: &'static Method, settings: &Settings, shape: &[usize], task: Task) -> anyhow::Result<Entry> {
+    let own = Settings { method: Some(method.name.to_owned()), ..settings.clone() };
+    let config = own.checked()?;
+    let procedure = (method.declare)(&config);
+    let traffic = procedure.traffic(config.network(shape, task)?.layout());
+    Ok(Entry { method, procedure, traffic })
 }
 
 /// What travels, and whether as values or as a distribution.
 fn shared(procedure: &Procedure) -> String {
-    let kind = if procedure.gaussian.is_some() { ", a Gaussian" } else { "" };
+    let kind = match procedure.uncertainty {
+        Uncertainty::Laplace(_) | Uncertainty::MeanField(_) => ", a Gaussian",
+        Uncertainty::None | Uncertainty::Samples(_) => "",
+    };
     format!("{}{kind}", procedure.shared)
+}
+
+/// What a client keeps, and as what.
+fn kept(procedure: &Procedure) -> String {
+    match &procedure.uncertainty {
+        Uncertainty::MeanField(_) => format!("{}, a Gaussian", procedure.kept),
+        Uncertainty::Samples(samples) => format!("{}, {} samples", procedure.kept, samples.count),
+        Uncertainty::None | Uncertainty::Laplace(_) => procedure.kept.to_string(),
+    }
 }
 
 fn phases(phases: &[Phase]) -> String {
     if phases.is_empty() {
         return "-".to_owned();
     }
-    let words = phases.iter().map(|phase| format!("{} {}", phase.part, phase.epochs));
+    let words = phases.iter().map(|phase| {
+        let how = match phase.objective {
+            Objective::Point { .. } => "",
+            Objective::Variational { .. } => " variational",
+            Objective::Sample { .. } => " Langevin",
+            Objective::OverSamples => " under its samples",
+        };
+        format!("{} {}{how}", phase.part, phase.epochs)
+    });
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn entry(method: &Method) -> serde_json::Value {
-    let procedure = declare(method);
-    let list = |phases: &[Phase]| -> Vec<serde_json::Value> {
-        phases.iter().map(|phase| json!({ "part": phase.part, "epochs": phase.epochs })).collect()
-    };
-    json!({
-        "name": method.name,
-        "title": method.title,
-        "source": method.source,
-        "idea": method.idea,
-        "shares": procedure.shared,
-        "gaussian": procedure.gaussian.is_some(),
-        "keeps": procedure.kept,
-        "local": list(&procedure.local),
-        "personalise": list(&procedure.personalise),
-        "evaluated": method.evaluated,
-    })
+impl Entry {
+    fn json(&self) -> serde_json::Value {
+        let Self { method, procedure, traffic } = self;
+        let list = |phases: &[Phase]| -> Vec<serde_json::Value> {
+            let entry = |phase: &Phase| {
+                let objective = match phase.objective {
+                    Objective::Point { .. } => "point",
+                    Objective::Variational { .. } => "variational",
+                    Objective::Sample { .. } => "langevin",
+                    Objective::OverSamples => "over-samples",
+                };
+                json!({ "part": phase.part, "epochs": phase.epochs, "objective": objective })
+            };
+            phases.iter().map(entry).collect()
+        };
+        let uncertainty = match procedure.uncertainty {
+            Uncertainty::None => "none",
+            Uncertainty::Laplace(_) => "laplace",
+            Uncertainty::MeanField(_) => "mean-field",
+            Uncertainty::Samples(_) => "samples",
+        };
+        json!({
+            "name": method.name,
+            "title": method.title,
+            "source": method.source,
+            "idea": method.idea,
+            "shares": procedure.shared,
+            "keeps": procedure.kept,
+            "uncertainty": uncertainty,
+            "local": list(&procedure.local),
+            "personalise": list(&procedure.personalise),
+            "bytes": traffic,
+            "evaluated": method.evaluated,
+        })
+    }
 }

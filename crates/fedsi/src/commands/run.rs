@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedsi_fl::record::{Figure, Scores, Summary};
+use fedsi_fl::record::{Figure, PosteriorKind, PosteriorSummary, Scores, Summary};
 use fedsi_fl::{Checked, RunFolder, run};
 use fedsi_metrics::Summary as Spread;
 
@@ -59,16 +59,7 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     writeln!(text, "\n{}", pooling(summary))?;
     writeln!(text, "model evaluated: {}", config.method().evaluated)?;
     if let Some(posterior) = &summary.posterior {
-        writeln!(
-            text,
-            "posterior: {:.0} parameters a client ({:.1}% without curvature), prior variance {:.3}, rank {:.0}, \
-             variances at most {:.1}% too large",
-            posterior.parameters,
-            100.0 * posterior.zero_curvature,
-            posterior.prior_variance,
-            posterior.rank,
-            100.0 * posterior.certificate
-        )?;
+        writeln!(text, "{}", posterior_line(posterior))?;
     }
     let seconds = summary.seconds;
     writeln!(
@@ -76,7 +67,7 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         "time: {:.1} s (training {:.1}, {}evaluation {:.1}); traffic: {} up, {} down{}",
         seconds.total,
         seconds.train,
-        if summary.posterior.is_some() {
+        if summary.posterior.is_some_and(|posterior| posterior.laplace.is_some()) {
             format!("posteriors {:.1}, ", seconds.posterior)
         } else {
             String::new()
@@ -89,6 +80,27 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     writeln!(text, "\nfiles:  {}", path.display())?;
     writeln!(text, "report: {}", report.display())?;
     Ok(text)
+}
+
+/// What the personal models believe of their parameters.
+fn posterior_line(posterior: &PosteriorSummary) -> String {
+    let (parameters, deviation) = (posterior.parameters, posterior.variance.sqrt());
+    match (posterior.kind, posterior.laplace) {
+        (_, Some(laplace)) => format!(
+            "posterior: {parameters:.0} parameters a client ({:.1}% without curvature), prior variance {:.3}, rank \
+             {:.0}, variances at most {:.1}% too large",
+            100.0 * laplace.zero_curvature,
+            laplace.prior_variance,
+            laplace.rank,
+            100.0 * laplace.certificate
+        ),
+        (PosteriorKind::Samples, None) => format!(
+            "posterior: samples of the head, {parameters:.0} parameters a client, of standard deviation {deviation:.3}"
+        ),
+        (PosteriorKind::MeanField | PosteriorKind::Laplace, None) => format!(
+            "posterior: {parameters:.0} independent parameters a client, of standard deviation {deviation:.3}"
+        ),
+    }
 }
 
 /// Each client's scores (or, of many, only their spread), then all of them together.

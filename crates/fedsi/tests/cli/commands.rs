@@ -40,10 +40,9 @@ fn the_methods_are_listed_with_what_they_share_and_keep() {
     let list = scratch.succeeds(&["methods", "--json"]).json();
     let names: Vec<&str> =
         list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        ["fedsi", "fedsi-fac", "local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"]
-    );
+    let known =
+        "fedsi fedsi-fac local fedavg fedavg-ft fedper fedrep fedbabu lg-fedavg pfedbayes bpfed fedpop";
+    assert_eq!(names.join(" "), known);
     for entry in list.as_array().unwrap() {
         let (name, source) = (entry["name"].as_str().unwrap(), entry["source"].as_str().unwrap());
         let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).expect(name);
@@ -51,6 +50,8 @@ fn the_methods_are_listed_with_what_they_share_and_keep() {
             assert!(line.contains(entry[key].as_str().unwrap()), "{name} {key}: {line}");
         }
         assert!(line.contains(source), "{name} comes from {source}: {line}");
+        let bytes = &entry["bytes"];
+        assert_eq!(bytes["up"].as_u64().unwrap() > 0, name != "local", "{name} sends {bytes}");
         scratch.succeeds(&["config", "--method", name]);
     }
 }

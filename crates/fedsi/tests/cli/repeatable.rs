@@ -4,8 +4,20 @@ use std::collections::BTreeMap;
 
 use crate::support::Scratch;
 
-const METHODS: [&str; 9] =
-    ["fedsi", "fedsi-fac", "local", "fedavg", "fedavg-ft", "fedper", "fedrep", "fedbabu", "lg-fedavg"];
+const METHODS: [&str; 12] = [
+    "fedsi",
+    "fedsi-fac",
+    "local",
+    "fedavg",
+    "fedavg-ft",
+    "fedper",
+    "fedrep",
+    "fedbabu",
+    "lg-fedavg",
+    "pfedbayes",
+    "bpfed",
+    "fedpop",
+];
 
 /// Every file that is the same in equal runs: all but times (`summary.json`, `metrics.jsonl`, the report) and the
 /// settings, which name the number of threads.
@@ -107,7 +119,7 @@ fn another_seed_gives_another_run() {
 }
 
 #[test]
-fn the_methods_are_not_one_method_under_seven_names() {
+fn the_methods_are_not_one_method_under_twelve_names() {
     let scratch = Scratch::new();
     let mut seen: BTreeMap<Vec<u8>, &str> = BTreeMap::new();
     for method in METHODS {

@@ -309,7 +309,8 @@ fn fedsi_leaves_its_posteriors_behind() {
             [fedsi_nn::LayerSpec::Flatten, fedsi_nn::LayerSpec::Linear(100), fedsi_nn::LayerSpec::Relu];
         let layers = [&layers[..], &[fedsi_nn::LayerSpec::Linear(10)]].concat();
         let network = fedsi_nn::Network::new(&[1, 28, 28], &layers).unwrap();
-        let posterior = fedsi_fl::read_posterior(&network, &bytes).unwrap().expect("a posterior");
+        let read = fedsi_fl::read_model(&network, &bytes).unwrap();
+        let posterior = &read.belief.laplace().expect("a posterior").posterior;
         assert_eq!(posterior.selected().len(), 3925);
         let model = SafeTensors::deserialize(&bytes).unwrap();
         let saved = model.tensor("posterior.variance").unwrap().data().as_chunks::<8>().0;

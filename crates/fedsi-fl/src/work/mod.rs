@@ -1,18 +1,24 @@
 //! The local work of one client: which parameters it starts from, which phases it goes through. Work is data,
 //! never a closure, so that it can be carried out here, on a GPU, or on a site far away.
 
+mod bench;
+mod phases;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use fedsi_data::{Samples, Targets};
-use fedsi_nn::{Loss, Network, Tape, Trainer};
+use fedsi_nn::{Loss, MeanField, Network, Tape};
 use fedsi_random::{Purpose, Streams};
-use rand::seq::SliceRandom as _;
+
+pub use bench::{Busy, Workbench};
 
 use crate::config::TrainingConfig;
 use crate::infer::{Evidence, Inference, InferenceError, Inferred};
-use crate::methods::{Phase, Prior};
+use crate::methods::{Objective, Phase};
 use crate::part::Part;
+use crate::state::State;
+use phases::AtWork;
 
 /// Smallest standard deviation of regression noise, in units of the standardised targets: a client that fits
 /// its samples exactly is not certain of the next one.
@@ -47,14 +53,31 @@ pub struct LocalWork {
     pub round: u64,
     /// [`Purpose::Batches`] in a round, [`Purpose::Tuning`] at the end.
     pub purpose: Purpose,
-    /// All parameters to start from.
-    pub parameters: Vec<f32>,
-    /// The server's variance of every parameter, infinite where it knows nothing; none for point values.
-    pub variance: Option<Arc<[f32]>>,
+    /// What it starts from.
+    pub start: State,
+    /// The server's Gaussian; none where it holds point values.
+    pub server: Option<Arc<ServerGaussian>>,
     /// What to do, in order.
     pub phases: Vec<Phase>,
     /// What to infer after that.
     pub inference: Option<Inference>,
+}
+
+/// The server's Gaussian as a client sees it: over all parameters of the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerGaussian {
+    /// Means; where the server holds nothing, the initial values.
+    pub mean: Vec<f32>,
+    /// Variances, infinite where it knows nothing.
+    pub variance: Vec<f32>,
+}
+
+impl ServerGaussian {
+    /// As independent normals.
+    fn distribution(&self) -> MeanField<f32> {
+        let deviation = self.variance.iter().map(|variance| variance.sqrt()).collect();
+        MeanField { mean: self.mean.clone(), deviation }
+    }
 }
 
 /// What a client's work led to.
@@ -62,32 +85,16 @@ pub struct LocalWork {
 pub struct Trained {
     /// Who.
     pub client: usize,
-    /// All parameters, after the last phase.
-    pub parameters: Vec<f32>,
+    /// What it knows after the last phase.
+    pub state: State,
+    /// Its copy of the server's distribution, where that followed its own: what it sends back.
+    pub moved: Option<MeanField<f32>>,
     /// Mean loss a sample over the last epoch; none where nothing was trained.
     pub loss: Option<f64>,
     /// Training samples the client has.
     pub samples: usize,
     /// Its posterior, where the work asks for one.
     pub posterior: Option<Result<Inferred, InferenceError>>,
-}
-
-/// Memory for training, kept from one client to the next.
-#[derive(Debug, Default)]
-pub struct Workbench {
-    benches: Vec<(Part, f64, Trainer<f32>)>,
-    order: Vec<u32>,
-    /// How long the last work took.
-    pub busy: Busy,
-}
-
-/// How long a client's work took, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Busy {
-    /// The phases.
-    pub train: f64,
-    /// The posterior.
-    pub posterior: f64,
 }
 
 /// What all clients' work has in common.
@@ -120,59 +127,35 @@ impl Trade {
 
     /// Carries out a client's work on its training data. The result depends on the work, the data and the run's
     /// seed alone: not on the bench, nor on who else is at work.
-    ///
-    /// A phase that trains the head alone computes the body's features once, and then costs no more than
-    /// training a linear model.
     #[must_use]
     pub fn carry_out(&self, work: LocalWork, data: &LocalData, bench: &mut Workbench) -> Trained {
         let started = Instant::now();
-        let LocalWork { client, round, purpose, mut parameters, variance, phases, inference } = work;
+        let LocalWork { client, round, purpose, start, server, phases, inference } = work;
         let samples = &data.train;
-        let mut rng = self.streams.stream(purpose, client as u64, round);
-        let targets = targets(samples);
-        let mut loss = None;
-        // The loss takes the noise of regression to be 1: against the truth the prior weighs as much more.
-        let noise = if variance.is_some() { self.noise(&parameters, data) } else { Vec::new() };
+        let weighs = |phase: &Phase| !matches!(phase.objective, Objective::Point { .. });
+        let known = server.is_some() || phases.iter().any(weighs);
+        let noise = if known { self.noise(&start.values, data) } else { Vec::new() };
         let squares: f64 = noise.iter().map(|noise| noise * noise).sum();
-        let noise = if noise.is_empty() { 1.0 } else { (squares / noise.len() as f64) as f32 };
-        for phase in phases.iter().filter(|phase| phase.epochs > 0 && phase.part != Part::Nothing) {
-            let alone = phase.part == Part::Head;
-            let features;
-            let (network, inputs, own) = if alone {
-                features = self.features(&parameters, samples);
-                (&self.head, &features, self.network.layout().head())
-            } else {
-                (&self.network, &samples.inputs, 0..parameters.len())
-            };
-            let batch = self.training.batch.min(samples.count);
-            let (trainer, order) = bench.trainer(self, network, *phase, batch);
-            order.clear();
-            order.extend(0..samples.count as u32);
-            let moving = &mut parameters[own.clone()];
-            if let (Prior::Server, Some(variance)) = (phase.prior, &variance) {
-                let weight = |&variance: &f32| noise / (samples.count as f32 * variance);
-                trainer.set_prior(moving, variance[own].iter().map(weight));
-            }
-            let noisy = if alone { network.all_layers() } else { phase.part.layers(network) };
-            for _ in 0..phase.epochs {
-                order.shuffle(&mut rng);
-                let mut sum = 0.0;
-                for rows in order.chunks(batch.max(1)) {
-                    let loss = if phase.noise > 0.0 {
-                        let noise = (&noisy, phase.noise);
-                        trainer.noisy_step(network, moving, inputs, targets, rows, noise, &mut rng)
-                    } else {
-                        trainer.step(network, moving, inputs, targets, rows)
-                    };
-                    sum += loss * rows.len() as f64;
-                }
-                loss = Some(sum / samples.count as f64);
-            }
+        let mut client_at_work = AtWork {
+            trade: self,
+            samples,
+            server: server.as_deref(),
+            noise: if noise.is_empty() { 1.0 } else { squares / noise.len() as f64 },
+            state: start,
+            moved: None,
+            fresh: 0,
+            rng: self.streams.stream(purpose, client as u64, round),
+        };
+        let mut loss = None;
+        for &phase in phases.iter().filter(|phase| phase.epochs > 0 && phase.part != Part::Nothing) {
+            loss = Some(client_at_work.phase(phase, bench));
         }
+        let AtWork { state, moved, .. } = client_at_work;
         let trained = started.elapsed().as_secs_f64();
         let posterior = inference.map(|inference| {
-            let noise = self.noise(&parameters, data);
-            let evidence = self.evidence(&parameters, variance.as_deref(), samples, &noise);
+            let noise = self.noise(&state.values, data);
+            let variance = server.as_ref().map(|server| server.variance.as_slice());
+            let evidence = self.evidence(&state.values, variance, samples, &noise);
             let selection = match purpose {
                 Purpose::Tuning => Purpose::PersonalSelection,
                 _ => Purpose::Selection,
@@ -181,7 +164,7 @@ impl Trade {
         });
         let inferred = if posterior.is_some() { started.elapsed().as_secs_f64() - trained } else { 0.0 };
         bench.busy = Busy { train: trained, posterior: inferred };
-        Trained { client, parameters, loss, samples: samples.count, posterior }
+        Trained { client, state, moved, loss, samples: samples.count, posterior }
     }
 
     /// What a posterior around these parameters needs to know.
@@ -216,13 +199,25 @@ impl Trade {
 
     /// What the head sees of every sample.
     fn features(&self, parameters: &[f32], samples: &Samples) -> Vec<f32> {
-        forward_in_batches(&self.network, parameters, &samples.inputs, Tape::forward_body)
+        self.features_of(parameters, &samples.inputs)
+    }
+
+    /// What the head sees of every row of `inputs`.
+    #[must_use]
+    pub fn features_of(&self, parameters: &[f32], inputs: &[f32]) -> Vec<f32> {
+        forward_in_batches(&self.network, parameters, inputs, Tape::forward_body)
     }
 
     /// The network's outputs for every row of `inputs`.
     #[must_use]
     pub fn outputs(&self, parameters: &[f32], inputs: &[f32]) -> Vec<f32> {
         forward_in_batches(&self.network, parameters, inputs, Tape::forward)
+    }
+
+    /// The outputs of a head for every row of features.
+    #[must_use]
+    pub fn head_outputs(&self, head: &[f32], features: &[f32]) -> Vec<f32> {
+        forward_in_batches(&self.head, head, features, Tape::forward)
     }
 }
 
@@ -252,32 +247,4 @@ fn forward_in_batches(
         outputs.extend_from_slice(pass(&mut tape, network, parameters));
     }
     outputs
-}
-
-impl Workbench {
-    /// A trainer for this phase with fresh optimiser state and room for the batch, and room for the order of
-    /// samples.
-    fn trainer(
-        &mut self,
-        trade: &Trade,
-        network: &Network,
-        phase: Phase,
-        batch: usize,
-    ) -> (&mut Trainer<f32>, &mut Vec<u32>) {
-        let fits = |&(part, rate, ref trainer): &(Part, f64, Trainer<f32>)| {
-            part == phase.part && rate == phase.rate && trainer.capacity() >= batch
-        };
-        let index = self.benches.iter().position(fits).unwrap_or_else(|| {
-            let layers =
-                if phase.part == Part::Head { network.all_layers() } else { phase.part.layers(network) };
-            let optimizer = trade.training.optimizer(phase.rate);
-            let trainer = Trainer::new(network, layers, trade.loss, optimizer, batch);
-            self.benches.retain(|(part, rate, _)| *part != phase.part || *rate != phase.rate);
-            self.benches.push((phase.part, phase.rate, trainer));
-            self.benches.len() - 1
-        });
-        let trainer = &mut self.benches[index].2;
-        trainer.reset();
-        (trainer, &mut self.order)
-    }
 }

@@ -1,0 +1,86 @@
+//! What a method's messages weigh, known before anything runs.
+
+use std::borrow::Cow;
+
+use fedsi_nn::Layout;
+
+use super::{Laplace, Procedure, Uncertainty};
+use crate::aggregate::{Shared, Variances};
+use crate::message::{Download, Upload};
+use crate::part::Part;
+use crate::record::Traffic;
+
+impl Procedure {
+    /// The bytes that one participant sends and receives in a round, the mean over rounds: of a network with this layout.
+    /// Nothing where nothing is shared.
+    #[must_use]
+    pub fn traffic(&self, layout: &Layout) -> Traffic {
+        if self.shared == Part::Nothing {
+            return Traffic::default();
+        }
+        let size = self.shared.range(layout).len();
+        let values = vec![0.0; size];
+        let plain =
+            Upload { round: 1, client: 0, samples: 1, loss: Some(0.5), shared: values.clone(), spread: None };
+        let with = |selected: Option<Vec<u32>>| {
+            let count = selected.as_ref().map_or(size, Vec::len);
+            let spread = Some(Variances { selected, values: vec![1.0; count] });
+            Upload { spread, ..plain.clone() }.encoded_len() as u64
+        };
+        let alone = plain.encoded_len() as u64;
+        let (shared, up) = match &self.uncertainty {
+            Uncertainty::None | Uncertainty::Samples(_) => (Shared::point(values), alone),
+            Uncertainty::MeanField(_) => (Shared::gaussian(values, 1.0), with(None)),
+            Uncertainty::Laplace(laplace) => {
+                let extra = with(selection(laplace, self.shared, layout)) - alone;
+                (Shared::gaussian(values, 1.0), alone + extra / laplace.every)
+            }
+        };
+        Traffic { up, down: Download { round: 1, shared: Cow::Owned(shared) }.encoded_len() as u64 }
+    }
+}
+
+/// As many indices as a participant would send; none where it sends variances of all.
+fn selection(laplace: &Laplace, part: Part, layout: &Layout) -> Option<Vec<u32>> {
+    let range = part.range(layout);
+    // A checked config's rule fits the network; a misfit sends nothing.
+    let size = laplace.structure.check(layout, range.clone()).unwrap_or(0);
+    (size < range.len()).then(|| vec![0; size])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use crate::methods::find;
+    use fedsi_data::{DatasetName, Size};
+    use fedsi_nn::Network;
+
+    /// Values are 4 bytes, and a Gaussian has two; a twentieth of them with an index beside it, every tenth round.
+    #[test]
+    fn bytes_follow_what_is_shared() {
+        let config = Config::defaults("fedsi", DatasetName::Mnist, Size::Small);
+        let mut layers = config.model.body.clone();
+        layers.push(fedsi_nn::LayerSpec::Linear(10));
+        let network = Network::new(&[1, 28, 28], &layers).unwrap();
+        let of = |name| (find(name).unwrap().declare)(&config).traffic(network.layout());
+        let near = |bytes: u64, values: f64| (bytes as f64 / 4.0 - values).abs() < 120.0;
+        let (body, all) = (78_500.0, 79_510.0);
+        for (name, up, down) in [
+            ("fedavg", all, all),
+            ("fedper", body, body),
+            ("lg-fedavg", 1010.0, 1010.0),
+            ("fedsi", body + 2.0 * 3925.0 / 10.0, 2.0 * body),
+            ("fedsi-fac", 1.1 * body, 2.0 * body),
+            ("pfedbayes", 2.0 * all, 2.0 * all),
+            ("bpfed", 2.0 * body, 2.0 * body),
+            ("fedpop", body, body),
+        ] {
+            let found = of(name);
+            assert!(
+                near(found.up, up) && near(found.down, down),
+                "{name}: {found:?}, expected {up}, {down} values"
+            );
+        }
+        assert_eq!(of("local"), crate::record::Traffic::default());
+    }
+}

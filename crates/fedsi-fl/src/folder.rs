@@ -169,12 +169,17 @@ impl RunFolder {
     }
 }
 
-/// A name for files whatever the data is called.
 fn default_name(config: &Config) -> String {
+    format!("{}-{}-s{}", config.method, data_label(config), config.seed)
+}
+
+/// The dataset and its size as part of a file's name, whatever the data is called.
+#[must_use]
+pub fn data_label(config: &Config) -> String {
     let plain =
         |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
     let dataset: String = dataset_name(config).chars().map(plain).take(80).collect();
-    format!("{}-{dataset}-{}-s{}", config.method, config.data.size, config.seed)
+    format!("{dataset}-{}", config.data.size)
 }
 
 fn entries(path: &Path) -> Result<Vec<String>, RunError> {

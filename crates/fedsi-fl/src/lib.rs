@@ -37,7 +37,7 @@ pub mod work;
 pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
 pub use files::{Values, read_predictions, write_tensors, write_whole};
-pub use folder::RunFolder;
+pub use folder::{RunFolder, data_label};
 pub use model_file::read_model;
 pub use part::Part;
 pub use personal::PersonalStore;

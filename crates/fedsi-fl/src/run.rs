@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedsi_data::DatasetName;
+use fedsi_data::{DatasetName, Federation};
 
 use crate::belief::Belief;
 use crate::config::Checked;
@@ -40,20 +40,43 @@ pub fn dataset_name(config: &Config) -> String {
     }
 }
 
-/// Trains, evaluates and writes everything but the report and, by [`complete`], the summary, in a folder claimed for it. What the folder held
-/// before is untouched unless the data could be opened.
+/// Trains, evaluates and writes everything but the report and, by [`complete`], the summary, in a folder claimed
+/// for it. What the folder held before is untouched unless the data could be opened.
 ///
 /// # Errors
 /// See [`RunError`]; one that [is bad input](RunError::is_bad_input) leaves no file behind.
-pub fn run(
+pub fn run(config: &Checked, folder: RunFolder, observer: &mut dyn Observer) -> Result<Summary, RunError> {
+    let started = Instant::now();
+    match fedsi_data::open(&config.data, &config.partition, config.seed) {
+        Ok(data) => carry_out(config, Arc::from(data), folder, observer, started),
+        Err(error) => {
+            folder.abandon();
+            Err(error.into())
+        }
+    }
+}
+
+/// The same on data that is open already, as `config` describes it: several runs share one copy.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
     config: &Checked,
-    mut folder: RunFolder,
+    federation: Arc<dyn Federation>,
+    folder: RunFolder,
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
-    let started = Instant::now();
-    let opened = fedsi_data::open(&config.data, &config.partition, config.seed);
-    let prepared = opened.map_err(RunError::from).and_then(|data| Simulation::new(config, Arc::from(data)));
-    let mut simulation = match prepared {
+    carry_out(config, federation, folder, observer, Instant::now())
+}
+
+fn carry_out(
+    config: &Checked,
+    federation: Arc<dyn Federation>,
+    mut folder: RunFolder,
+    observer: &mut dyn Observer,
+    started: Instant,
+) -> Result<Summary, RunError> {
+    let mut simulation = match Simulation::new(config, federation) {
         Ok(simulation) => simulation,
         Err(error) => {
             folder.abandon();

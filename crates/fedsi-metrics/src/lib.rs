@@ -4,7 +4,7 @@
 //! [`Scores`] (accuracy, ECE, MCE, Brier, NLL), the [`ReliabilityTable`] behind a reliability diagram, the
 //! entropy of every row and the [`RiskCoverage`] curve. [`auroc`] tells how well a score separates two groups
 //! (right from wrong, familiar from foreign). Regression: [`regression::GaussianPredictions`]. Many clients or
-//! seeds: [`Summary`].
+//! seeds: [`Summary`]; two methods over the same seeds: [`paired_t_test`].
 //!
 //! Everything is computed in f64 whatever the input's precision, in a fixed order, without randomness.
 //! Samples are never weighted. A metric of no samples is `None`, never NaN.
@@ -24,6 +24,7 @@ mod aggregate;
 mod calibration;
 mod error;
 mod normal;
+mod paired;
 mod predictions;
 mod ranking;
 pub mod regression;
@@ -34,6 +35,7 @@ pub use aggregate::{Summary, quantile};
 pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
 pub use error::MetricsError;
 pub use normal::normal_quantile;
+pub use paired::{PairedTest, paired_t_test, student_p};
 pub use predictions::{Predictions, ROW_SUM_TOLERANCE, Row};
 pub use ranking::auroc;
 pub use scores::{PROBABILITY_FLOOR, Scores};

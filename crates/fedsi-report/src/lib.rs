@@ -1,5 +1,6 @@
 //! A run as one page: self-contained HTML with plots as inline SVG, made from the run's files alone.
 
+mod comparison;
 mod error;
 mod folder;
 mod page;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use fedsi_fl::record::Summary;
 
+pub use comparison::write_comparison;
 pub use error::ReportError;
 pub use folder::RunFiles;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedsi_fl::config::{self, Overrides};
 use fedsi_fl::{Checked, Config, ConfigError};
 use toml::Value;
@@ -29,6 +29,10 @@ pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
     #[command(args_override_self = true)]
     Run(RunArguments),
+    /// Compare methods on one dataset over several seeds; goes on where it was stopped.
+    // Refused with a word about --methods, so not shown.
+    #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
+    Compare(Box<CompareArguments>),
     /// List the methods: what each shares, keeps, evaluates and costs, for the network of these settings.
     #[command(args_override_self = true)]
     Methods(Box<Settings>),
@@ -53,6 +57,45 @@ pub(crate) struct RunArguments {
     /// Replace the run that is in the folder.
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Methods with commas between, or `all`.
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    pub(crate) methods: String,
+    /// How many seeds, counted from --seed on.
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
+    pub(crate) seeds: usize,
+    /// First tune every method's learning rates on training data held out, by the same grid for all.
+    #[arg(long)]
+    pub(crate) tune: bool,
+    /// Rounds of a trial [default: a quarter of a run's, at least 10].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tune_rounds: Option<usize>,
+    /// How the table is written [default: plain].
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<TableFormat>,
+    /// Runs side by side; 0 for as many as cores and memory allow. Changes no result.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) jobs: usize,
+    /// Folder for the results; one that holds this comparison is continued [default: runs/compare-DATASET-SIZE].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace finished runs whose settings differ.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    Plain,
+    Markdown,
+    Latex,
+    Csv,
 }
 
 /// Settings of a run. Flags win over the config file, the file over the defaults.
@@ -200,11 +243,18 @@ impl Settings {
 
     /// Defaults, file, flags: complete, not yet checked.
     pub(crate) fn resolve(&self) -> Result<Config, ConfigError> {
+        self.resolve_with(&[])
+    }
+
+    /// The same with these keys laid over everything else.
+    fn resolve_with(&self, last: &[(&str, Value)]) -> Result<Config, ConfigError> {
         let mut layers = Vec::new();
         if let Some(path) = &self.config {
             layers.push(Overrides::from_file(path)?);
         }
         layers.push(Overrides::from_assignments(self.assignments()?)?);
+        let last = last.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        layers.push(Overrides::from_assignments(last.collect())?);
         let mut config = config::resolve(&layers)?;
         // A config must mean the same from any folder it is rerun in.
         for path in [
@@ -222,7 +272,17 @@ impl Settings {
 
     /// A config that can run.
     pub(crate) fn checked(&self) -> Result<Checked, ConfigError> {
-        self.resolve()?.check()
+        self.checked_with(&[])
+    }
+
+    /// A config that can run, with these keys laid over everything else.
+    pub(crate) fn checked_with(&self, last: &[(&str, Value)]) -> Result<Checked, ConfigError> {
+        self.resolve_with(last)?.check()
+    }
+
+    /// Whether the command line itself names a method.
+    pub(crate) fn names_a_method(&self) -> Result<bool, ConfigError> {
+        Ok(self.assignments()?.iter().any(|(key, _)| key == "method"))
     }
 
     /// Flags as keys. `--set` comes first: a flag made for a key wins over the general one.

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     progress::log_to(&screen, arguments.verbose);
     let result = match arguments.command {
         Command::Run(run) => commands::run::run(&run, &screen, arguments.json),
+        Command::Compare(compare) => commands::compare::compare(&compare, &screen, arguments.json),
         Command::Methods(settings) => commands::methods::methods(&settings, arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),

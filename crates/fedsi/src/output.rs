@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use fedsi_compare::CompareError;
 use fedsi_data::DataError;
 use fedsi_fl::{ConfigError, RunError};
 use fedsi_metrics::MetricsError;
@@ -55,6 +56,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<BadInput>()
             || cause.is::<ConfigError>()
+            || cause.downcast_ref::<CompareError>().is_some_and(CompareError::is_bad_input)
             || cause.is::<MetricsError>()
             || cause
                 .downcast_ref::<DataError>()

@@ -1,8 +1,10 @@
 //! A progress bar and a log that share the terminal.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fedsi_compare::Watch;
 use fedsi_fl::record::RoundRecord;
 use fedsi_fl::{Observer, Simulation};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -108,6 +110,73 @@ impl Observer for RunBar<'_> {
         self.bar.set_position(clients as u64);
         if clients == total {
             self.bar.finish_and_clear();
+        }
+    }
+}
+
+/// The bar of a comparison: all rounds of all runs, who is at work, and the time left.
+pub(crate) struct CompareBar<'a> {
+    screen: &'a Screen,
+    state: Mutex<CompareState>,
+}
+
+struct CompareState {
+    bar: ProgressBar,
+    what: String,
+    at_work: Vec<String>,
+    done: usize,
+    all: usize,
+}
+
+impl<'a> CompareBar<'a> {
+    pub(crate) fn new(screen: &'a Screen) -> Self {
+        let bar = screen.bar(0, "{spinner} reading the data");
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let state = CompareState { bar, what: String::new(), at_work: Vec::new(), done: 0, all: 0 };
+        Self { screen, state: Mutex::new(state) }
+    }
+
+    /// Changes what is known and shows it.
+    fn update(&self, change: impl FnOnce(&mut CompareState)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let CompareState { bar, what, at_work, done, all } = &*state;
+        bar.set_message(format!("{what} {done}/{all}: {}", at_work.join(", ")));
+    }
+
+    pub(crate) fn clear(&self) {
+        self.update(|state| state.bar.finish_and_clear());
+    }
+}
+
+impl Watch for CompareBar<'_> {
+    fn stage(&self, what: &str, jobs: usize, reused: usize, units: u64) {
+        self.update(|state| {
+            state.bar.finish_and_clear();
+            state.bar = self.screen.bar(units, "{msg} {wide_bar} {percent}%  {eta} left");
+            state.bar.enable_steady_tick(Duration::from_millis(500));
+            (state.what, state.done, state.all) = (what.to_owned(), reused, jobs + reused);
+        });
+    }
+
+    fn started(&self, name: &str) {
+        self.update(|state| state.at_work.push(name.to_owned()));
+    }
+
+    fn advanced(&self, units: u64) {
+        self.update(|state| state.bar.inc(units));
+    }
+
+    fn finished(&self, name: &str, outcome: Result<(), &str>) {
+        let (mut done, mut all) = (0, 0);
+        self.update(|state| {
+            state.at_work.retain(|other| other != name);
+            state.done += 1;
+            (done, all) = (state.done, state.all);
+        });
+        match outcome {
+            Ok(()) => tracing::info!("{name} is done ({done} of {all})"),
+            Err(reason) => tracing::warn!("{name} failed ({done} of {all}): {reason}"),
         }
     }
 }

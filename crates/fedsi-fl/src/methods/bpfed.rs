@@ -1,6 +1,6 @@
 //! `BPFed`: a shared distribution over the body, a personal one over the head.
 
-use super::{MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
+use super::{Knob, MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
 use crate::part::Part;
 
 /// Every parameter is an independent normal, `N(m, s^2)` with `s = ln(1 + e^rho)`. A round on client i with n training
@@ -27,6 +27,7 @@ pub(super) const BPFED: Method = Method {
     source: "Chen et al. 2023",
     idea: "a normal for each parameter: the body's shared, the head's personal, both held to their last round",
     evaluated: "the newest global body's distribution with the client's own head's, averaged over draws",
+    knob: Some(Knob { key: "bpfed.zeta", values: [0.1, 1.0, 10.0] }),
     declare: |config| {
         let objective = Objective::Variational { reference: Reference::Start, weight: config.bpfed.zeta };
         Procedure {

@@ -10,6 +10,7 @@ pub(super) const FEDAVG: Method = Method {
     source: "McMahan et al. 2017",
     idea: "the average of the clients' networks is everyone's network",
     evaluated: "the newest global network, untuned",
+    knob: None,
     declare: |config| Procedure {
         shared: Part::All,
         kept: Part::Nothing,

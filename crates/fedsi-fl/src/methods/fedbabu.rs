@@ -1,6 +1,6 @@
 //! `FedBABU`: body aggregation and body update.
 
-use super::{Method, Phase, Procedure, Uncertainty, Workers};
+use super::{Knob, Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// All clients train the body under one random head that never moves, so that their features stay comparable;
@@ -11,6 +11,7 @@ pub(super) const FEDBABU: Method = Method {
     source: "Oh et al. 2022",
     idea: "a shared body trained under a frozen random head; heads are tuned at the end",
     evaluated: "the newest global body after tuning the head",
+    knob: Some(Knob::TUNING_RATE),
     declare: |config| Procedure {
         shared: Part::Body,
         kept: Part::Nothing,

@@ -10,6 +10,7 @@ pub(super) const FEDPER: Method = Method {
     source: "Arivazhagan et al. 2019",
     idea: "a shared body, personal heads, trained together",
     evaluated: "the newest global body with the client's kept head",
+    knob: None,
     declare: |config| Procedure {
         shared: Part::Body,
         kept: Part::Head,

@@ -1,6 +1,6 @@
 //! `FedPop`: a shared body, and samples of a personal head.
 
-use super::{Method, Objective, Phase, Procedure, Samples, Uncertainty, Workers};
+use super::{Knob, Method, Objective, Phase, Procedure, Samples, Uncertainty, Workers};
 use crate::part::Part;
 
 /// The body is a point, shared and averaged. The head z of client i is random with prior `N(0, v)`; the client keeps a
@@ -28,6 +28,7 @@ pub(super) const FEDPOP: Method = Method {
     source: "Kotelevskii et al. 2022",
     idea: "a shared body under samples of a personal head",
     evaluated: "the newest global body, averaged over the client's kept samples of its head",
+    knob: Some(Knob { key: "fedpop.step", values: [1e-4, 3e-4, 1e-3] }),
     declare: |config| {
         let fedpop = &config.fedpop;
         let (discard, keep, prior_variance) = (fedpop.discard, fedpop.samples, fedpop.prior_variance);

@@ -1,6 +1,6 @@
 //! `FedRep`: a shared body under personal heads, trained in turn.
 
-use super::{Method, Phase, Procedure, Uncertainty, Workers};
+use super::{Knob, Method, Phase, Procedure, Uncertainty, Workers};
 use crate::part::Part;
 
 /// Like `FedPer`, but a round first fits the head to the body it received (floor(K/2) epochs), then the body to
@@ -12,6 +12,7 @@ pub(super) const FEDREP: Method = Method {
     source: "Collins et al. 2021",
     idea: "a shared body, personal heads, trained in turn",
     evaluated: "the newest global body with the client's kept head, tuned",
+    knob: Some(Knob::TUNING_RATE),
     declare: |config| {
         let head = config.training.epochs / 2;
         Procedure {

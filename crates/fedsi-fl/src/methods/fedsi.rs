@@ -1,6 +1,6 @@
 //! `FedSI`: federated subnetwork inference.
 
-use super::{Laplace, Method, Objective, Phase, Prior, Procedure, Uncertainty, Workers};
+use super::{Knob, Laplace, Method, Objective, Phase, Prior, Procedure, Uncertainty, Workers};
 use crate::infer::Structure;
 use crate::part::Part;
 
@@ -24,6 +24,7 @@ pub(super) const FEDSI: Method = Method {
     source: "Chen et al. 2024",
     idea: "FedBABU's shared body as a Gaussian; a full-covariance posterior over a small subnetwork",
     evaluated: "the newest global body, tuned, averaged over the posterior of its subnetwork",
+    knob: Some(Knob::TUNING_RATE),
     declare: |config| {
         let settings = &config.fedsi;
         let rule = settings.rule.clone();

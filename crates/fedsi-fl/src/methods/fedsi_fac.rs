@@ -1,6 +1,6 @@
 //! `FedSI-Fac`: FedSI without correlations.
 
-use super::{Laplace, Method, Procedure, Uncertainty};
+use super::{Knob, Laplace, Method, Procedure, Uncertainty};
 use crate::infer::Structure;
 
 /// [`FedSI`](super::fedsi::FEDSI) with a distribution over every body parameter and none of their correlations:
@@ -12,6 +12,7 @@ pub(super) const FEDSI_FAC: Method = Method {
     source: "Chen et al. 2024",
     idea: "FedSI with independent variances of all body parameters instead of a subnetwork's covariance",
     evaluated: "the newest global body, tuned, averaged over independent posteriors of its parameters",
+    knob: Some(Knob::TUNING_RATE),
     declare: |config| {
         let fedsi = (super::fedsi::FEDSI.declare)(config);
         let uncertainty = match fedsi.uncertainty {

@@ -10,6 +10,7 @@ pub(super) const LG_FEDAVG: Method = Method {
     source: "Liang et al. 2020",
     idea: "personal bodies under a shared head",
     evaluated: "the client's kept body with the newest global head",
+    knob: None,
     declare: |config| Procedure {
         shared: Part::Head,
         kept: Part::Body,

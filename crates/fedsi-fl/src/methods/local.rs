@@ -10,6 +10,7 @@ pub(super) const LOCAL: Method = Method {
     source: "-",
     idea: "every client trains alone",
     evaluated: "each client's own network",
+    knob: None,
     declare: |config| Procedure {
         shared: Part::Nothing,
         kept: Part::All,

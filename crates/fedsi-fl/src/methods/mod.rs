@@ -55,8 +55,24 @@ pub struct Method {
     pub idea: &'static str,
     /// Which model is evaluated.
     pub evaluated: &'static str,
+    /// The setting beside the learning rate that tuning tries, where there is one.
+    pub knob: Option<Knob>,
     /// The method under a config's settings.
     pub declare: fn(&Config) -> Procedure,
+}
+
+/// A setting that is tuned on held-out data, and the values that are tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// Its key in a config.
+    pub key: &'static str,
+    /// As many for every method: equal budgets.
+    pub values: [f64; 3],
+}
+
+impl Knob {
+    /// The learning rate of the final tuning.
+    const TUNING_RATE: Self = Self { key: "tuning.rate", values: [3e-4, 1e-3, 3e-3] };
 }
 
 impl MeanField {

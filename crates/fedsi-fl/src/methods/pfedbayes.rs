@@ -1,6 +1,6 @@
 //! pFedBayes: a personal distribution and a global one that draw each other near.
 
-use super::{MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
+use super::{Knob, MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
 use crate::part::Part;
 
 /// Every parameter is an independent normal, `N(m, s^2)` with `s = ln(1 + e^rho)`. Client i keeps its own distribution q
@@ -27,6 +27,7 @@ pub(super) const PFEDBAYES: Method = Method {
     source: "Zhang et al. 2022",
     idea: "a normal for each parameter, personal and global, each held to the other",
     evaluated: "the client's own distribution, averaged over draws",
+    knob: Some(Knob { key: "pfedbayes.zeta", values: [1.0, 3.0, 10.0] }),
     declare: |config| {
         let objective =
             Objective::Variational { reference: Reference::Server, weight: config.pfedbayes.zeta };

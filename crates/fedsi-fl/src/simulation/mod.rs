@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod round;
+mod validate;
 
 pub use evaluate::Evaluated;
 

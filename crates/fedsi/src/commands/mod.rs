@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod laplace;

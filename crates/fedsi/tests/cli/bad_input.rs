@@ -3,10 +3,10 @@
 use crate::support::{Scratch, idx, write_mnist};
 
 /// What is typed, and what the line on stderr must say.
-type Case<'a> = (&'a [&'a str], &'a [&'a str]);
+pub(crate) type Case<'a> = (&'a [&'a str], &'a [&'a str]);
 
 /// Tries every case in the folder and reports all that fail, not only the first.
-fn refuses(scratch: &Scratch, before: &[&str], cases: &[Case<'_>]) {
+pub(crate) fn refuses(scratch: &Scratch, before: &[&str], cases: &[Case<'_>]) {
     let mut failures = Vec::new();
     for (typed, words) in cases {
         let arguments = [before, typed].concat();

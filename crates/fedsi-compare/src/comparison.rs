@@ -1,0 +1,150 @@
+//! `compare.json`: everything a comparison found, for scripts and for the page.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fedsi_fl::record::{Scores, Traffic};
+use serde::{Deserialize, Serialize};
+
+use crate::CompareError;
+use crate::statistics::{Metric, Standing};
+
+/// Methods compared on one dataset over the same seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The dataset's name.
+    pub dataset: String,
+    /// small or large.
+    pub size: String,
+    /// The seeds; each gives every method the same clients.
+    pub seeds: Vec<u64>,
+    /// Rounds of a run.
+    pub rounds: usize,
+    /// The most runs that were at work side by side when `seconds` were measured.
+    pub jobs: usize,
+    /// Version of fedsi.
+    pub version: String,
+    /// What is scored, the main score first, and which way is better.
+    pub metrics: Vec<Metric>,
+    /// How values were tuned, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<TuningProtocol>,
+    /// The methods, in the order in which they are always listed.
+    pub methods: Vec<MethodResult>,
+}
+
+/// How values were tuned: the same for every method.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TuningProtocol {
+    /// Rounds of a trial.
+    pub rounds: usize,
+    /// The seed of every trial.
+    pub seed: u64,
+    /// The share of clients' training data that trials were scored on and did not learn from.
+    pub held_out: f64,
+    /// What decided: the score, lower is better.
+    pub score: String,
+}
+
+/// One method.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MethodResult {
+    /// The name on the command line.
+    pub name: String,
+    /// The name in a table.
+    pub title: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Which model is evaluated.
+    pub evaluated: String,
+    /// Its complete runs, by seed.
+    pub runs: Vec<RunResult>,
+    /// Its runs that failed.
+    pub failures: Vec<Failure>,
+    /// How it stands, by the metric's key.
+    pub metrics: BTreeMap<String, Standing>,
+    /// The values that tuning chose, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tuned: BTreeMap<String, f64>,
+    /// Every trial of the tuning, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trial>,
+}
+
+/// One complete run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Its seed.
+    pub seed: u64,
+    /// Its folder, within that of the comparison.
+    pub folder: String,
+    /// Its scores, as in its `summary.json`.
+    pub scores: Scores,
+    /// Wall clock; runs beside it share the machine.
+    pub seconds: f64,
+    /// What travelled.
+    pub bytes: Traffic,
+    /// The most memory the process held until the run ended, runs beside it and before it included.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// One trial of a tuning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The values tried, by key.
+    pub values: BTreeMap<String, f64>,
+    /// Mean negative log likelihood of personal models on held-out training data; null where the trial failed.
+    pub held_out_nll: Option<f64>,
+    /// Every score on that data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Scores>,
+    /// Wall clock.
+    pub seconds: f64,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+impl Comparison {
+    /// Writes `compare.json` into the folder: after everything else but the page.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<(), CompareError> {
+        let target = folder.join("compare.json");
+        let text =
+            serde_json::to_string_pretty(self).map_err(|error| CompareError::content(&target, &error))?;
+        Ok(fedsi_fl::write_whole(&target, format!("{text}\n").as_bytes())?)
+    }
+
+    /// Reads `compare.json` in a folder.
+    ///
+    /// # Errors
+    /// A file that is missing or no comparison.
+    pub fn read(folder: &Path) -> Result<Self, CompareError> {
+        let path = folder.join("compare.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| CompareError::content(&path, &error))?;
+        serde_json::from_str(&text).map_err(|error| CompareError::content(&path, &error))
+    }
+
+    /// Every failed run as `METHOD seed N: why`.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let of = |method: &MethodResult| -> Vec<String> {
+            let failures = method.failures.iter();
+            failures
+                .map(|failed| format!("{} seed {}: {}", method.name, failed.seed, failed.reason))
+                .collect()
+        };
+        self.methods.iter().flat_map(of).collect()
+    }
+}

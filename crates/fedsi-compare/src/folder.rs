@@ -1,0 +1,148 @@
+//! The folder of a comparison: continued by the same comparison, worked in by one process at a time, and never
+//! mixed with anything else.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use fedsi_fl::RunError;
+
+use crate::CompareError;
+
+/// What is compared here: written first, and what tells a comparison's folder from any other.
+const SIGNED: &str = "compare.toml";
+
+/// First words of that file.
+const SIGNATURE: &str = "# Written by fedsi";
+
+/// The key of the most runs at work side by side: seconds of runs that are reused were measured under it.
+const SIDE_BY_SIDE: &str = "side_by_side";
+
+/// Locked by the process at work. The system lets go of it however that process ends.
+const LOCK: &str = ".fedsi-lock";
+
+/// A comparison's folder that no other process works in.
+#[derive(Debug)]
+pub struct CompareFolder {
+    path: PathBuf,
+    /// Held, not read.
+    _lock: File,
+}
+
+impl CompareFolder {
+    /// The folder, if it may hold this comparison; taken at once where it holds one already, and none where there
+    /// is nothing yet: then nothing is written before [`Self::create`].
+    ///
+    /// # Errors
+    /// A folder that holds something else, or that another process works in.
+    pub fn inspect(path: &Path) -> Result<Option<Self>, CompareError> {
+        let unusable = |reason: String| RunError::OutputUnusable { path: path.to_owned(), reason };
+        if !path.exists() {
+            return Ok(None);
+        }
+        if !path.is_dir() {
+            return Err(unusable("is no folder".to_owned()).into());
+        }
+        if fs::read(path.join(SIGNED)).is_ok_and(|text| text.starts_with(SIGNATURE.as_bytes())) {
+            return Self::lock(path).map(Some);
+        }
+        let entries = fs::read_dir(path).map_err(|error| unusable(format!("cannot be read ({error})")))?;
+        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+        match names.filter(|name| !name.starts_with(".fedsi-")).min() {
+            None => Ok(None),
+            Some(name) => Err(CompareError::Foreign {
+                path: path.to_owned(),
+                found: format!("holds `{name}` and no comparison"),
+            }),
+        }
+    }
+
+    /// Makes the folder and takes it.
+    ///
+    /// # Errors
+    /// A folder that cannot be made, or that another process was quicker to take.
+    pub fn create(path: &Path) -> Result<Self, CompareError> {
+        fs::create_dir_all(path).map_err(|error| RunError::OutputUnusable {
+            path: path.to_owned(),
+            reason: format!("cannot be made ({error})"),
+        })?;
+        Self::lock(path)
+    }
+
+    fn lock(path: &Path) -> Result<Self, CompareError> {
+        let name = path.join(LOCK);
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&name);
+        let file = opened.map_err(CompareError::write(&name))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: file }),
+            Err(TryLockError::WouldBlock) => Err(CompareError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(CompareError::write(&name)(error)),
+        }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The most runs that were ever at work side by side here; 0 where none was.
+    pub(crate) fn side_by_side(&self) -> usize {
+        let text = fs::read_to_string(self.path.join(SIGNED)).unwrap_or_default();
+        let value = text.parse::<toml::Table>().ok().and_then(|table| table.get(SIDE_BY_SIDE)?.as_integer());
+        value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
+    }
+
+    /// Writes down what is compared.
+    pub(crate) fn sign(&self, about: &toml::Table, side_by_side: usize) -> Result<(), CompareError> {
+        let mut about = about.clone();
+        let number = i64::try_from(side_by_side).unwrap_or(i64::MAX);
+        about.insert(SIDE_BY_SIDE.to_owned(), toml::Value::Integer(number));
+        let text = format!("{SIGNATURE} {}: what is compared here.\n{about}", env!("CARGO_PKG_VERSION"));
+        Ok(fedsi_fl::write_whole(&self.path.join(SIGNED), text.as_bytes())?)
+    }
+
+    /// Results that are about to be out of date go.
+    pub(crate) fn reopen(&self) -> Result<(), CompareError> {
+        for name in ["compare.json", "report.html"] {
+            let path = self.path.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(CompareError::write(&path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_at_a_time() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("c");
+        assert!(CompareFolder::inspect(&path).unwrap().is_none());
+        let held = CompareFolder::create(&path).unwrap();
+        held.sign(&toml::Table::new(), 3).unwrap();
+        assert_eq!(held.side_by_side(), 3);
+        // A lock belongs to an open file: the same process meets it too.
+        let error = CompareFolder::inspect(&path).unwrap_err();
+        assert!(error.is_bad_input());
+        assert!(error.to_string().contains("in use"), "{error}");
+        drop(held);
+        assert!(CompareFolder::inspect(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn foreign_files_are_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(CompareFolder::inspect(scratch.path()).unwrap().is_none());
+        fs::write(scratch.path().join("notes.txt"), "mine").unwrap();
+        let error = CompareFolder::inspect(scratch.path()).unwrap_err().to_string();
+        assert!(error.contains("notes.txt") && error.contains("--out"), "{error}");
+    }
+}

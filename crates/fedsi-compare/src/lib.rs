@@ -1,0 +1,31 @@
+//! Methods compared on one dataset over the same seeds: plan, tune, run, sum up.
+//!
+//! - [`plan`]: which runs, with which settings, and which of them are done.
+//! - [`tune`]: learning rates chosen by the same small grid for every method, on training data held out.
+//! - [`pool`]: runs side by side, within the cores and the memory at hand.
+//! - [`statistics`]: means, deviations, ranks, and a paired test against the best.
+//! - [`comparison`]: what was found, as `compare.json`.
+//! - [`table`]: the same for a terminal, a README, a paper, a spreadsheet.
+//!
+//! A comparison's folder holds `compare.toml` (what is compared), a folder a run as `fedsi run` writes it, `tune/`
+//! (trials), and at the end `report.html` and `compare.json`. A killed comparison goes on where it was: finished runs
+//! and trials are reused, half a run is made again, and the results are the same bits.
+
+mod compare;
+pub mod comparison;
+mod cost;
+mod error;
+mod folder;
+pub mod plan;
+pub mod pool;
+pub mod statistics;
+pub mod table;
+pub mod tune;
+
+pub use compare::{Finished, Order, RunReport, compare};
+pub use comparison::Comparison;
+pub use error::CompareError;
+pub use folder::CompareFolder;
+pub use plan::methods;
+pub use pool::Watch;
+pub use table::Format;

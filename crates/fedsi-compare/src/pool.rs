@@ -1,0 +1,121 @@
+//! Runs side by side: a queue, as many workers as cores and memory allow, and data that runs share.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fedsi_data::{DataSpec, Federation, PartitionSpec};
+use fedsi_fl::{Checked, RunError};
+
+/// Watches a comparison: a progress bar, a log, a test. Called from many threads.
+pub trait Watch: Sync {
+    /// So many jobs, of so many units of work together, are about to begin; `reused` more were done before.
+    fn stage(&self, _what: &str, _jobs: usize, _reused: usize, _units: u64) {}
+    /// A job begins.
+    fn started(&self, _name: &str) {}
+    /// Units of work are done.
+    fn advanced(&self, _units: u64) {}
+    /// A job has ended, well or with a reason.
+    fn finished(&self, _name: &str, _outcome: Result<(), &str>) {}
+}
+
+/// Watches nothing.
+impl Watch for () {}
+
+/// Threads on this machine: as many as asked for, or one a core.
+pub(crate) fn threads(wanted: usize) -> usize {
+    if wanted > 0 { wanted } else { std::thread::available_parallelism().map_or(1, usize::from) }
+}
+
+/// Carries out the jobs in their order, `workers` at a time, and hands each the number of threads that it may use:
+/// the `threads` divided among those at work, so that the last job has them all. A job that fails, even by
+/// panicking, stops no other. Results come in the order of the jobs.
+pub(crate) fn work<J: Sync, R: Send>(
+    jobs: &[J],
+    workers: usize,
+    threads: usize,
+    each: impl Fn(&J, usize) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
+    let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs.len()));
+    let results: Vec<Mutex<Option<Result<R, String>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..workers.clamp(1, jobs.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    let Some(job) = jobs.get(index) else { return };
+                    let beside = left.load(Ordering::SeqCst).clamp(1, workers.max(1));
+                    let own = (threads / beside).max(1);
+                    let outcome = catch_unwind(AssertUnwindSafe(|| each(job, own)))
+                        .unwrap_or_else(|_| Err("fedsi is at fault: it panicked (see above)".to_owned()));
+                    *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+                    left.fetch_sub(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    let taken = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.into_iter().map(|slot| taken(slot).unwrap_or_else(|| Err("it never ran".to_owned()))).collect()
+}
+
+/// What was opened last. Runs come seed by seed, so that one federation, and at the border two, are in memory.
+#[derive(Default)]
+pub(crate) struct SharedData {
+    latest: Mutex<Option<Opened>>,
+}
+
+struct Opened {
+    data: DataSpec,
+    partition: PartitionSpec,
+    seed: u64,
+    federation: Arc<dyn Federation>,
+}
+
+impl SharedData {
+    /// The data of a config: opened once for all configs that want the same.
+    pub(crate) fn of(&self, config: &Checked) -> Result<Arc<dyn Federation>, RunError> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |opened: &&Opened| {
+            opened.seed == config.seed && opened.data == config.data && opened.partition == config.partition
+        };
+        if let Some(opened) = latest.as_ref().filter(same) {
+            return Ok(Arc::clone(&opened.federation));
+        }
+        // The old one goes first, if no run needs it.
+        *latest = None;
+        let opened = fedsi_data::open(&config.data, &config.partition, config.seed)?;
+        let federation: Arc<dyn Federation> = Arc::from(opened);
+        let (data, partition) = (config.data.clone(), config.partition.clone());
+        *latest = Some(Opened { data, partition, seed: config.seed, federation: Arc::clone(&federation) });
+        Ok(federation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_fails_stops_no_other() {
+        let outcome = work(&[1, 2, 3, 4, 5], 3, 6, |&job, threads| {
+            assert!((2..=6).contains(&threads));
+            match job {
+                2 => Err("two".to_owned()),
+                4 => panic!("four"),
+                other => Ok(10 * other),
+            }
+        });
+        assert_eq!((&outcome[0], &outcome[2], &outcome[4]), (&Ok(10), &Ok(30), &Ok(50)));
+        assert_eq!(outcome[1], Err("two".to_owned()));
+        assert!(outcome[3].as_ref().unwrap_err().contains("panicked"));
+    }
+
+    #[test]
+    fn threads_are_divided_among_those_at_work() {
+        let alone = work(&[()], 4, 8, |(), threads| Ok(threads));
+        assert_eq!(alone, [Ok(8)]);
+        let crowded = work(&[(), ()], 2, 1, |(), threads| Ok(threads));
+        assert_eq!(crowded, [Ok(1), Ok(1)]);
+        assert!(work(&[] as &[()], 2, 2, |(), threads| Ok(threads)).is_empty());
+    }
+}

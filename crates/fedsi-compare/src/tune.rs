@@ -1,0 +1,301 @@
+//! Learning rates and the like, chosen for every method by the same small grid on training data held out.
+//!
+//! One key after the other: `training.rate` first, then the method's second key at the best rate. Every method has
+//! the same number of values of a key to try, on the same seed, for the same rounds; a method without a second key has
+//! nothing more to try, and so fewer trials. A trial trains without the held-out share of
+//! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
+//! likelihood on that share. Test data is never looked at.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use fedsi_fl::methods::Method;
+use fedsi_fl::record::Scores;
+use fedsi_fl::{Checked, Config, RunError, Simulation};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::CompareError;
+use crate::comparison::{Trial, TuningProtocol};
+use crate::cost::Work;
+use crate::plan::{Settings, identity, settings_table};
+use crate::pool::{self, SharedData, Watch};
+
+/// The share of training data that trials are scored on, where the config holds nothing out.
+const HELD_OUT: f64 = 0.2;
+
+/// Learning rates that are tried, by every method.
+const RATES: [f64; 3] = [3e-4, 1e-3, 3e-3];
+
+/// The keys that a method is tuned by, in order, with the values to try.
+#[must_use]
+pub fn grid(method: &Method) -> Vec<(&'static str, Vec<f64>)> {
+    let second = method.knob.map(|knob| (knob.key, knob.values.to_vec()));
+    std::iter::once(("training.rate", RATES.to_vec())).chain(second).collect()
+}
+
+/// What tuning found for a method.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tuned {
+    /// Chosen values, by key.
+    pub(crate) values: BTreeMap<String, f64>,
+    /// Every trial, in order.
+    pub(crate) trials: Vec<Trial>,
+}
+
+impl Tuned {
+    /// The chosen values as settings.
+    pub(crate) fn settings(&self) -> Vec<(&str, Value)> {
+        self.values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value))).collect()
+    }
+}
+
+/// How all methods are tuned: with `rounds` as asked for, or a quarter of a run's and at least ten, never more than
+/// a run's.
+pub(crate) fn protocol(config: &Config, rounds: Option<usize>) -> TuningProtocol {
+    let fraction = config.validation.fraction;
+    TuningProtocol {
+        rounds: rounds.unwrap_or_else(|| (config.rounds / 4).max(10).min(config.rounds)),
+        seed: config.seed,
+        held_out: if fraction > 0.0 { fraction } else { HELD_OUT },
+        score: "nll".to_owned(),
+    }
+}
+
+/// What trials need to know.
+pub(crate) struct Tuner<'a> {
+    pub(crate) settings: &'a Settings<'a>,
+    pub(crate) protocol: &'a TuningProtocol,
+    /// The comparison's folder; trials are remembered in `tune/` there.
+    pub(crate) folder: &'a Path,
+    pub(crate) data: &'a SharedData,
+    pub(crate) watch: &'a dyn Watch,
+    pub(crate) workers: usize,
+    pub(crate) threads: usize,
+}
+
+/// The settings of a method's trials, and what was tried.
+struct Search {
+    method: &'static Method,
+    grid: Vec<(&'static str, Vec<f64>)>,
+    values: BTreeMap<String, f64>,
+    memory: Mutex<Memory>,
+    file: PathBuf,
+}
+
+/// `tune/METHOD.json`: trials that need not be repeated.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Memory {
+    /// The settings that all of them have, without the keys that are tuned.
+    settings: String,
+    trials: Vec<Trial>,
+}
+
+/// One trial to be made.
+struct Job<'a> {
+    search: &'a Search,
+    values: BTreeMap<String, f64>,
+    config: Checked,
+    work: Work,
+    name: String,
+}
+
+impl Tuner<'_> {
+    /// The settings of a trial.
+    fn config(&self, method: &Method, values: &BTreeMap<String, f64>) -> Result<Checked, CompareError> {
+        let mut all: Vec<(&str, Value)> =
+            values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value))).collect();
+        all.push(("rounds", Value::Integer(i64::try_from(self.protocol.rounds).unwrap_or(i64::MAX))));
+        all.push(("validation.fraction", Value::Float(self.protocol.held_out)));
+        all.extend(identity(method, self.protocol.seed));
+        Ok((self.settings)(&all)?)
+    }
+
+    /// A method before its first trial, with those an earlier process made under the same settings.
+    fn search(&self, method: &'static Method) -> Result<Search, CompareError> {
+        let config = self.config(method, &BTreeMap::new())?;
+        let grid = grid(method);
+        let mut table = settings_table(&config);
+        let start = |&(key, _): &(&str, _)| Some((key.to_owned(), take(&mut table, key)?.as_float()?));
+        let values = grid.iter().filter_map(start).collect();
+        let file = self.folder.join("tune").join(format!("{}.json", method.name));
+        let settings = table.to_string();
+        let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let memory = remembered
+            .filter(|memory: &Memory| memory.settings == settings)
+            .unwrap_or(Memory { settings, trials: Vec::new() });
+        Ok(Search { method, grid, values, memory: Mutex::new(memory), file })
+    }
+
+    /// Tunes every method: one key after the other, the trials of all methods for a key side by side.
+    pub(crate) fn tune(&self, methods: &[&'static Method]) -> Result<Vec<Tuned>, CompareError> {
+        let mut searches =
+            methods.iter().map(|method| self.search(method)).collect::<Result<Vec<_>, CompareError>>()?;
+        let keys = searches.iter().map(|search| search.grid.len()).max().unwrap_or(0);
+        for key in 0..keys {
+            self.try_all(&searches, key)?;
+            for search in &mut searches {
+                search.choose(key);
+            }
+        }
+        Ok(searches.into_iter().map(Search::into_tuned).collect())
+    }
+
+    /// Makes the trials of every method's `key`-th key that are not remembered.
+    fn try_all(&self, searches: &[Search], key: usize) -> Result<(), CompareError> {
+        let (mut jobs, mut reused) = (Vec::new(), 0);
+        for search in searches {
+            for values in search.candidates(key) {
+                if search.known(&values).is_some() {
+                    reused += 1;
+                    continue;
+                }
+                let config = self.config(search.method, &values)?;
+                let clients = self.data.of(&config)?.clients();
+                let shown = search.grid[key].0;
+                let name = format!("{} {shown}={}", search.method.name, values[shown]);
+                jobs.push(Job { search, values, work: Work::of(&config, clients), config, name });
+            }
+        }
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(self.protocol.rounds)));
+        let units = jobs.iter().map(|job| job.work.total(self.protocol.rounds)).sum();
+        self.watch.stage("tuning", jobs.len(), reused, units);
+        let outcomes = pool::work(&jobs, self.workers, self.threads, |job, threads| {
+            self.watch.started(&job.name);
+            let begun = Instant::now();
+            let scored = self.trial(job, threads);
+            let (scores, mut failure) = match scored {
+                Ok(scores) => (Some(scores), None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            let nll = scores.as_ref().and_then(Scores::nll);
+            if nll.is_none() && failure.is_none() {
+                failure = Some("a personal model predicts values that are not finite".to_owned());
+            }
+            self.watch.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
+            let trial = Trial {
+                values: job.values.clone(),
+                held_out_nll: nll,
+                held_out: scores.filter(|_| nll.is_some()),
+                seconds: begun.elapsed().as_secs_f64(),
+                failure,
+            };
+            job.search.remember(trial).map_err(|error| error.to_string())
+        });
+        match outcomes.into_iter().find_map(Result::err) {
+            None => Ok(()),
+            Some(reason) => Err(CompareError::content(&self.folder.join("tune"), &reason)),
+        }
+    }
+
+    /// Trains with the held-out share left out, and scores personal models on it.
+    fn trial(&self, job: &Job<'_>, threads: usize) -> Result<Scores, RunError> {
+        let config = job.config.clone().with_threads(threads);
+        let mut simulation = Simulation::new(&config, self.data.of(&config)?)?;
+        for _ in 0..config.rounds {
+            simulation.round()?;
+            self.watch.advanced(job.work.round);
+        }
+        let scores = simulation.validate()?;
+        self.watch.advanced(job.work.end);
+        Ok(scores)
+    }
+}
+
+impl Search {
+    /// The values to try for a key, the others as they were chosen or stand in the config.
+    fn candidates(&self, key: usize) -> Vec<BTreeMap<String, f64>> {
+        let Some((name, values)) = self.grid.get(key) else { return Vec::new() };
+        let with = |&value: &f64| {
+            let mut all = self.values.clone();
+            all.insert((*name).to_owned(), value);
+            all
+        };
+        values.iter().map(with).collect()
+    }
+
+    fn known(&self, values: &BTreeMap<String, f64>) -> Option<Trial> {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.trials.iter().find(|trial| trial.values == *values).cloned()
+    }
+
+    /// Writes a trial down at once: a killed process repeats at most what it was at.
+    fn remember(&self, trial: Trial) -> Result<(), CompareError> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.trials.push(trial);
+        let text = serde_json::to_string_pretty(&*memory)
+            .map_err(|error| CompareError::content(&self.file, &error))?;
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder).map_err(CompareError::write(folder))?;
+        }
+        Ok(fedsi_fl::write_whole(&self.file, text.as_bytes())?)
+    }
+
+    /// Takes the value with the lowest score; of equals the first; where all failed, the config's stands.
+    fn choose(&mut self, key: usize) {
+        let Some(&(name, _)) = self.grid.get(key) else { return };
+        let scored = self.candidates(key).into_iter().filter_map(|values| {
+            let score = self.known(&values)?.held_out_nll?;
+            Some((score, values[name]))
+        });
+        match scored.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((_, value)) => {
+                self.values.insert(name.to_owned(), value);
+            }
+            None => tracing::warn!("{}: every trial of {name} failed, it stays as it is", self.method.name),
+        }
+    }
+
+    /// The trials in the order of the grid, whichever was ready first.
+    fn into_tuned(self) -> Tuned {
+        let mut trials = self.memory.into_inner().unwrap_or_else(PoisonError::into_inner).trials;
+        trials.sort_by(|a, b| {
+            let values = |trial: &Trial| -> Vec<f64> {
+                self.grid.iter().filter_map(|(key, _)| trial.values.get(*key).copied()).collect()
+            };
+            values(a).partial_cmp(&values(b)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        Tuned { values: self.values, trials }
+    }
+}
+
+/// Removes a dotted key from a table.
+fn take(table: &mut Table, key: &str) -> Option<Value> {
+    match key.split_once('.') {
+        None => table.remove(key),
+        Some((section, rest)) => take(table.get_mut(section)?.as_table_mut()?, rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fedsi_data::{DatasetName, Size};
+    use fedsi_fl::methods::METHODS;
+
+    #[test]
+    fn every_method_tries_the_same_training_rates_first() {
+        for method in METHODS {
+            let config = Config::defaults(method.name, DatasetName::Digits, Size::Small);
+            let grid = grid(method);
+            assert_eq!(grid[0], ("training.rate", RATES.to_vec()), "{}", method.name);
+            let table = settings_table(&config);
+            for (key, values) in grid {
+                assert!(take(&mut table.clone(), key).is_some_and(|value| value.is_float()), "{key}");
+                assert_eq!(values.len(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_trial_is_never_longer_than_a_run() {
+        let mut config = Config::defaults("fedavg", DatasetName::Digits, Size::Small);
+        for (rounds, wanted, expected) in [(60, None, 15), (20, None, 10), (4, None, 4), (60, Some(3), 3)] {
+            config.rounds = rounds;
+            assert_eq!(protocol(&config, wanted).rounds, expected);
+        }
+        assert_eq!(protocol(&config, None).held_out, 0.2);
+    }
+}

@@ -26,7 +26,7 @@ pub enum Belief {
     /// Their values, and no more.
     Point,
     /// A Gaussian over some of them, under which the linearised network predicts.
-    Laplace(Inferred),
+    Laplace(Box<Inferred>),
     /// An independent normal for each, around the parameters.
     MeanField {
         /// Standard deviations.

@@ -148,7 +148,7 @@ pub fn read_model(network: &Network, bytes: &[u8]) -> Result<PersonalModel, Stri
         }
         (Some(note), Some(subnetwork)) => {
             let posterior = posterior(network, &tensors, &note)?;
-            Belief::Laplace(Inferred { posterior, subnetwork })
+            Belief::Laplace(Box::new(Inferred { posterior, subnetwork }))
         }
         (Some(_), None) => return Err("it does not say which subnetwork its posterior is of".to_owned()),
     };

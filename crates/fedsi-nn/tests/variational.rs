@@ -48,7 +48,10 @@ fn the_divergence_is_the_integral_it_stands_for() {
             "KL(N({m}, {s}) || N({n}, {t})): {found}, expected {integral}"
         );
         sum += found;
-        (q.mean.push(m), q.deviation.push(s), p.mean.push(n), p.deviation.push(t));
+        q.mean.push(m);
+        q.deviation.push(s);
+        p.mean.push(n);
+        p.deviation.push(t);
     }
     assert!((q.divergence(&p) - sum).abs() < 1e-12, "a sum over parameters");
     assert_eq!(q.divergence(&q), 0.0);

@@ -42,7 +42,7 @@ impl Simulation {
     pub(super) fn model(&self, client: usize, state: State, inferred: Option<Inferred>) -> PersonalModel {
         let parameters = state.values.clone();
         let belief = match inferred {
-            Some(inferred) => Belief::Laplace(inferred),
+            Some(inferred) => Belief::Laplace(Box::new(inferred)),
             None => {
                 let mut rng = self.streams.stream(Purpose::PriorDraws, client as u64, 0);
                 Belief::of(state, &self.procedure.uncertainty, self.network().layout(), &mut rng)

@@ -54,7 +54,7 @@ impl ClientReturn {
                 Some(moved) => (moved.mean, moved.deviation),
                 None => (state.values, state.deviation),
             };
-            let trained_spread = deviation.get(shared.clone()).map(|own| trained_spread(own));
+            let trained_spread = deviation.get(shared.clone()).map(trained_spread);
             let spread = inferred.or_else(|| trained_spread.filter(|spread| !spread.values.is_empty()));
             let shared = if shared.len() == values.len() { values } else { values[shared.clone()].to_vec() };
             Upload { round, client, samples, loss, shared, spread }
@@ -185,7 +185,7 @@ impl Simulation {
             let mut model = PersonalModel { client, parameters: parameters.clone(), belief: Belief::Point };
             let mut losses = Vec::with_capacity(scales.len());
             let tried = inference.infer_scaled(&evidence, &scales, &mut rng, |inferred| {
-                model.belief = Belief::Laplace(inferred);
+                model.belief = Belief::Laplace(Box::new(inferred));
                 let loss = predictor.predict(&model, data, &data.aside).scores().nll();
                 losses.extend(loss.map(|loss| loss * data.aside.count as f64));
             });

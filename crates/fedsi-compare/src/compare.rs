@@ -234,13 +234,22 @@ fn carry_out(
         "comparing"
     );
     watch.stage("comparing", jobs.len(), planned.len() - jobs.len(), jobs.iter().map(total).sum());
-    let made = pool::work(&jobs, workers, threads, |job, threads| {
-        let name = job.run.name();
-        watch.started(&name);
-        let outcome = one_run(job, threads, folder.path(), data, watch, report);
-        watch.finished(&name, outcome.as_ref().map(|_| ()).map_err(String::as_str));
-        outcome
-    });
+    let made = pool::work(
+        &jobs,
+        workers,
+        threads,
+        || watch.wants_to_stop(),
+        |job, threads| {
+            let name = job.run.name();
+            watch.started(&name);
+            let outcome = one_run(job, threads, folder.path(), data, watch, report);
+            watch.finished(&name, outcome.as_ref().map(|_| ()).map_err(String::as_str));
+            outcome
+        },
+    );
+    if watch.wants_to_stop() {
+        return Err(CompareError::Interrupted { path: folder.path().to_owned() });
+    }
     for (job, outcome) in jobs.iter().zip(made) {
         outcomes[job.index] = outcome;
     }
@@ -265,9 +274,14 @@ fn one_run(
         let mut steps = Steps { watch, work: job.work };
         // What is there is half a run, or one that may be replaced: `state` saw to that. The config is written as
         // it was asked for; how many threads there are for it just now is no part of it.
-        let folder = RunFolder::claim(&path, true, config)?;
-        let config = config.clone().with_threads(threads);
-        let summary = run::run_on(&config, federation, folder, &mut steps)?;
+        let own = config.clone().with_threads(threads);
+        let summary = if job.run.was_begun(parent) {
+            let folder = RunFolder::reopen(&path)?;
+            run::resume_on(&own, federation, &folder, &mut steps)?
+        } else {
+            let folder = RunFolder::claim(&path, true, config)?;
+            run::run_on(&own, federation, folder, &mut steps)?
+        };
         if let Err(reason) = report(&path, &summary) {
             tracing::warn!("{} has no report: {reason}", path.display());
         }
@@ -286,6 +300,10 @@ struct Steps<'a> {
 impl Observer for Steps<'_> {
     fn round(&mut self, _: &RoundRecord) {
         self.watch.advanced(self.work.round);
+    }
+
+    fn wants_to_stop(&self) -> bool {
+        self.watch.wants_to_stop()
     }
 
     fn evaluated(&mut self, clients: usize, total: usize) {

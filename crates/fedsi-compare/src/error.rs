@@ -54,6 +54,12 @@ pub enum CompareError {
         /// The first key that differs, with both values.
         difference: String,
     },
+    /// Asked to stop.
+    #[error("stopped as asked; what is done is in {path}, and the same command goes on", path = path.display())]
+    Interrupted {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file that is not what fedsi writes there.
     #[error("{path}: {reason}", path = path.display())]
     Content {
@@ -81,7 +87,7 @@ impl CompareError {
             | Self::Foreign { .. }
             | Self::InUse { .. }
             | Self::Differs { .. } => true,
-            Self::Content { .. } => false,
+            Self::Content { .. } | Self::Interrupted { .. } => false,
         }
     }
 

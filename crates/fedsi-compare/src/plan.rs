@@ -110,6 +110,14 @@ impl PlannedRun {
         }
     }
 
+    /// Whether its folder holds just this run, begun and not finished: it can go on.
+    pub(crate) fn was_begun(&self, parent: &Path) -> bool {
+        let path = parent.join(&self.folder);
+        !path.join("summary.json").exists()
+            && path.join("config.toml").exists()
+            && self.difference(&path, &[]).is_none()
+    }
+
     fn difference(&self, path: &Path, open: &[&str]) -> Option<String> {
         let written = match read_config(&path.join("config.toml")) {
             Ok(written) => written,

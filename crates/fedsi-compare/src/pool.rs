@@ -15,6 +15,10 @@ pub trait Watch: Sync {
     fn started(&self, _name: &str) {}
     /// Units of work are done.
     fn advanced(&self, _units: u64) {}
+    /// Whether to stop: no job begins after that, and those at work save what they have.
+    fn wants_to_stop(&self) -> bool {
+        false
+    }
     /// A job has ended, well or with a reason.
     fn finished(&self, _name: &str, _outcome: Result<(), &str>) {}
 }
@@ -29,11 +33,12 @@ pub(crate) fn threads(wanted: usize) -> usize {
 
 /// Carries out the jobs in their order, `workers` at a time, and hands each the number of threads that it may use:
 /// the `threads` divided among those at work, so that the last job has them all. A job that fails, even by
-/// panicking, stops no other. Results come in the order of the jobs.
+/// panicking, stops no other. No job begins once `stop` says so. Results come in the order of the jobs.
 pub(crate) fn work<J: Sync, R: Send>(
     jobs: &[J],
     workers: usize,
     threads: usize,
+    stop: impl Fn() -> bool + Sync,
     each: impl Fn(&J, usize) -> Result<R, String> + Sync,
 ) -> Vec<Result<R, String>> {
     let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs.len()));
@@ -43,7 +48,7 @@ pub(crate) fn work<J: Sync, R: Send>(
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::SeqCst);
-                    let Some(job) = jobs.get(index) else { return };
+                    let Some(job) = jobs.get(index).filter(|_| !stop()) else { return };
                     let beside = left.load(Ordering::SeqCst).clamp(1, workers.max(1));
                     let own = (threads / beside).max(1);
                     let outcome = catch_unwind(AssertUnwindSafe(|| each(job, own)))
@@ -97,14 +102,20 @@ mod tests {
 
     #[test]
     fn a_job_that_fails_stops_no_other() {
-        let outcome = work(&[1, 2, 3, 4, 5], 3, 6, |&job, threads| {
-            assert!((2..=6).contains(&threads));
-            match job {
-                2 => Err("two".to_owned()),
-                4 => panic!("four"),
-                other => Ok(10 * other),
-            }
-        });
+        let outcome = work(
+            &[1, 2, 3, 4, 5],
+            3,
+            6,
+            || false,
+            |&job, threads| {
+                assert!((2..=6).contains(&threads));
+                match job {
+                    2 => Err("two".to_owned()),
+                    4 => panic!("four"),
+                    other => Ok(10 * other),
+                }
+            },
+        );
         assert_eq!((&outcome[0], &outcome[2], &outcome[4]), (&Ok(10), &Ok(30), &Ok(50)));
         assert_eq!(outcome[1], Err("two".to_owned()));
         assert!(outcome[3].as_ref().unwrap_err().contains("panicked"));
@@ -112,10 +123,12 @@ mod tests {
 
     #[test]
     fn threads_are_divided_among_those_at_work() {
-        let alone = work(&[()], 4, 8, |(), threads| Ok(threads));
+        let alone = work(&[()], 4, 8, || false, |(), threads| Ok(threads));
         assert_eq!(alone, [Ok(8)]);
-        let crowded = work(&[(), ()], 2, 1, |(), threads| Ok(threads));
+        let crowded = work(&[(), ()], 2, 1, || false, |(), threads| Ok(threads));
         assert_eq!(crowded, [Ok(1), Ok(1)]);
-        assert!(work(&[] as &[()], 2, 2, |(), threads| Ok(threads)).is_empty());
+        let stopped = work(&[(), ()], 2, 1, || true, |(), threads| Ok(threads));
+        assert!(stopped.iter().all(Result::is_err), "nothing begins: {stopped:?}");
+        assert!(work(&[] as &[()], 2, 2, || false, |(), threads| Ok(threads)).is_empty());
     }
 }

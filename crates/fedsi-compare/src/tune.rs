@@ -162,28 +162,41 @@ impl Tuner<'_> {
         jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(self.protocol.rounds)));
         let units = jobs.iter().map(|job| job.work.total(self.protocol.rounds)).sum();
         self.watch.stage("tuning", jobs.len(), reused, units);
-        let outcomes = pool::work(&jobs, self.workers, self.threads, |job, threads| {
-            self.watch.started(&job.name);
-            let begun = Instant::now();
-            let scored = self.trial(job, threads);
-            let (scores, mut failure) = match scored {
-                Ok(scores) => (Some(scores), None),
-                Err(error) => (None, Some(error.to_string())),
-            };
-            let nll = scores.as_ref().and_then(Scores::nll);
-            if nll.is_none() && failure.is_none() {
-                failure = Some("a personal model predicts values that are not finite".to_owned());
-            }
-            self.watch.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
-            let trial = Trial {
-                values: job.values.clone(),
-                held_out_nll: nll,
-                held_out: scores.filter(|_| nll.is_some()),
-                seconds: begun.elapsed().as_secs_f64(),
-                failure,
-            };
-            job.search.remember(trial).map_err(|error| error.to_string())
-        });
+        let outcomes = pool::work(
+            &jobs,
+            self.workers,
+            self.threads,
+            || self.watch.wants_to_stop(),
+            |job, threads| {
+                self.watch.started(&job.name);
+                let begun = Instant::now();
+                let scored = self.trial(job, threads);
+                let (scores, mut failure) = match scored {
+                    Ok(scores) => (Some(scores), None),
+                    Err(error) => (None, Some(error.to_string())),
+                };
+                let nll = scores.as_ref().and_then(Scores::nll);
+                if nll.is_none() && failure.is_none() {
+                    failure = Some("a personal model predicts values that are not finite".to_owned());
+                }
+                self.watch.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
+                let trial = Trial {
+                    values: job.values.clone(),
+                    held_out_nll: nll,
+                    held_out: scores.filter(|_| nll.is_some()),
+                    seconds: begun.elapsed().as_secs_f64(),
+                    failure,
+                };
+                // One that was stopped has said nothing.
+                if self.watch.wants_to_stop() {
+                    return Ok(());
+                }
+                job.search.remember(trial).map_err(|error| error.to_string())
+            },
+        );
+        if self.watch.wants_to_stop() {
+            return Err(CompareError::Interrupted { path: self.folder.to_owned() });
+        }
         match outcomes.into_iter().find_map(Result::err) {
             None => Ok(()),
             Some(reason) => Err(CompareError::content(&self.folder.join("tune"), &reason)),
@@ -195,6 +208,10 @@ impl Tuner<'_> {
         let config = job.config.clone().with_threads(threads);
         let mut simulation = Simulation::new(&config, self.data.of(&config)?)?;
         for _ in 0..config.rounds {
+            if self.watch.wants_to_stop() {
+                let (round, rounds) = (simulation.server().round(), config.rounds);
+                return Err(RunError::Interrupted { round, rounds });
+            }
             simulation.round()?;
             self.watch.advanced(job.work.round);
         }

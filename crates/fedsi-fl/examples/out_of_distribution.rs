@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
             models.lock().unwrap_or_else(PoisonError::into_inner).push(client.model.clone());
             Ok(())
         };
-        simulation.evaluate(keep, |_| {})?;
+        simulation.evaluate(keep, |_| Ok(()))?;
         let models = models.into_inner().unwrap_or_else(PoisonError::into_inner);
         let predictor = simulation.predictor();
         let (mut entropies, mut spreads) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);

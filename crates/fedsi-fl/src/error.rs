@@ -72,6 +72,32 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// What a client keeps on disk cannot be read.
+    #[error("what client {client} keeps is lost: {path}: {reason}", path = path.display())]
+    StateLost {
+        /// The client.
+        client: usize,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A folder that no run can go on in.
+    #[error("{path} {reason}", path = path.display())]
+    NotResumable {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Asked to stop.
+    #[error("stopped as asked, after round {round} of {rounds}")]
+    Interrupted {
+        /// Rounds completed.
+        round: u64,
+        /// Rounds planned.
+        rounds: usize,
+    },
     /// Threads cannot be started.
     #[error("cannot start {threads} threads: {reason}")]
     Threads {
@@ -93,6 +119,7 @@ impl RunError {
                 | Self::OutputTaken { .. }
                 | Self::OutputUnusable { .. }
                 | Self::NothingToLearn { .. }
+                | Self::NotResumable { .. }
         )
     }
 

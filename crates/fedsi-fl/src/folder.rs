@@ -1,6 +1,6 @@
 //! The folder of a run: taken by one run, never by two, and left as it was found by a run that never starts.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,8 @@ pub struct RunFolder {
     created: Vec<PathBuf>,
     /// Whether `config.toml` is this run's.
     owned: bool,
+    /// Its `config.toml`, locked: no other process works here. The system lets go of it however this one ends.
+    lock: Option<File>,
 }
 
 impl RunFolder {
@@ -72,7 +74,7 @@ impl RunFolder {
         let missing =
             path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let created = missing.map(Path::to_owned).collect();
-        let mut folder = Self { path: path.to_owned(), replaces: false, created, owned: false };
+        let mut folder = Self { path: path.to_owned(), replaces: false, created, owned: false, lock: None };
         match folder.take(force, config) {
             Ok(()) => Ok(folder),
             Err(error) => {
@@ -104,6 +106,8 @@ impl RunFolder {
                 let remedy = "choose another folder with --out, or --force to replace it";
                 return Err(taken("holds a run already".to_owned(), remedy));
             }
+            // The one to be replaced must not be at work.
+            drop(lock(&path)?);
             self.set_aside(&entries)?;
         }
         let text = format!("{SIGNATURE} {}.\n{}", env!("CARGO_PKG_VERSION"), commented(config)?);
@@ -114,9 +118,32 @@ impl RunFolder {
             }
             written => {
                 self.owned = written.is_ok();
-                written
+                written?;
+                self.lock = lock(&path)?;
+                Ok(())
             }
         }
+    }
+
+    /// Takes the folder of a run that stopped, to go on in it.
+    ///
+    /// # Errors
+    /// A folder that holds no run, or one that another process works in.
+    pub fn reopen(path: &Path) -> Result<Self, RunError> {
+        let refused =
+            |reason: &str| RunError::NotResumable { path: path.to_owned(), reason: reason.to_owned() };
+        if !path.is_dir() {
+            return Err(refused("is no folder of a run"));
+        }
+        if !is_run(path) {
+            return Err(refused("holds no run that fedsi wrote; a run's folder has its config.toml"));
+        }
+        if !path.join("config.toml").exists() {
+            let words = "holds a run that was being replaced when the process ended; start it anew with fedsi run --force";
+            return Err(refused(words));
+        }
+        let lock = lock(path)?;
+        Ok(Self { path: path.to_owned(), replaces: false, created: Vec::new(), owned: true, lock })
     }
 
     /// The folder.
@@ -180,6 +207,20 @@ pub fn data_label(config: &Config) -> String {
         |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
     let dataset: String = dataset_name(config).chars().map(plain).take(80).collect();
     format!("{dataset}-{}", config.data.size)
+}
+
+/// The lock on a run's config; none where there is no config, or where the file system knows no locks.
+fn lock(path: &Path) -> Result<Option<File>, RunError> {
+    let Ok(file) = File::open(path.join("config.toml")) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(RunError::OutputTaken {
+            path: path.to_owned(),
+            found: "is in use by another fedsi".to_owned(),
+            remedy: "wait until it ends, or stop it",
+        }),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 fn entries(path: &Path) -> Result<Vec<String>, RunError> {

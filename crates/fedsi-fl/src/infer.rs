@@ -123,6 +123,9 @@ pub enum InferenceError {
     /// Training diverged.
     #[error("its parameters are not finite")]
     Diverged,
+    /// What the client keeps cannot be read.
+    #[error("{0}")]
+    State(String),
     /// The subnetwork cannot be chosen.
     #[error("its subnetwork cannot be chosen: {0}")]
     Selection(#[from] fedsi_bayes::SelectionError),

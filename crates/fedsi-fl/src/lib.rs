@@ -9,11 +9,12 @@
 //! - [`belief`]: a client's own model, and what it believes of its parameters.
 //! - [`predictor`] and [`predict`]: from there to predictions and their scores.
 //! - [`simulation`]: a whole federation in one process, round by round.
-//! - [`run`]: a simulation with its files.
+//! - [`run`]: a simulation with its files; [`checkpoint`]: what it takes to go on with one.
 
 pub mod aggregate;
 pub mod belief;
 pub mod calibrate;
+pub mod checkpoint;
 pub mod config;
 mod error;
 pub mod executor;
@@ -40,7 +41,7 @@ pub use files::{Values, read_predictions, write_tensors, write_whole};
 pub use folder::{RunFolder, data_label};
 pub use model_file::read_model;
 pub use part::Part;
-pub use personal::PersonalStore;
+pub use personal::{Personal, PersonalStore};
 pub use run::Observer;
 pub use simulation::Simulation;
 pub use state::State;

@@ -1,20 +1,22 @@
 //! A simulation with its files: what `fedsi run` does.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fedsi_data::{DatasetName, Federation};
+use sha2::{Digest as _, Sha256};
 
 use crate::belief::Belief;
+use crate::checkpoint::{self, CheckpointError, Progress};
 use crate::config::Checked;
 use crate::files::{Values, parameter_tensors, prediction_tensors, write_tensors, write_whole};
 use crate::folder::RunFolder;
 use crate::model_file;
 use crate::predict::Predictions;
-use crate::record::{ClientScores, PosteriorSummary, RoundRecord, Scores, Seconds, Summary, Traffic};
+use crate::record::{ClientScores, PosteriorSummary, RoundRecord, Scores, Summary};
 use crate::simulation::{Evaluated, Simulation};
 use crate::{Config, RunError};
 
@@ -26,6 +28,10 @@ pub trait Observer {
     fn round(&mut self, _record: &RoundRecord) {}
     /// This many clients of `total` are personalised and evaluated.
     fn evaluated(&mut self, _clients: usize, _total: usize) {}
+    /// Whether the run is to stop: asked between rounds and between clients. What is done by then is saved.
+    fn wants_to_stop(&self) -> bool {
+        false
+    }
 }
 
 /// Watches nothing.
@@ -48,7 +54,7 @@ pub fn dataset_name(config: &Config) -> String {
 pub fn run(config: &Checked, folder: RunFolder, observer: &mut dyn Observer) -> Result<Summary, RunError> {
     let started = Instant::now();
     match fedsi_data::open(&config.data, &config.partition, config.seed) {
-        Ok(data) => carry_out(config, Arc::from(data), folder, observer, started),
+        Ok(data) => begin(config, Arc::from(data), folder, observer, started),
         Err(error) => {
             folder.abandon();
             Err(error.into())
@@ -66,10 +72,38 @@ pub fn run_on(
     folder: RunFolder,
     observer: &mut dyn Observer,
 ) -> Result<Summary, RunError> {
-    carry_out(config, federation, folder, observer, Instant::now())
+    begin(config, federation, folder, observer, Instant::now())
 }
 
-fn carry_out(
+/// Goes on with a run that stopped, from its newest checkpoint or, where it has none, from the start: what comes is what
+/// would have come.
+///
+/// # Errors
+/// See [`RunError`]; whatever happens, earlier checkpoints stay.
+pub fn resume(
+    config: &Checked,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+) -> Result<Summary, RunError> {
+    let started = Instant::now();
+    let data = fedsi_data::open(&config.data, &config.partition, config.seed)?;
+    go_on(config, Arc::from(data), folder, observer, started)
+}
+
+/// The same on data that is open already.
+///
+/// # Errors
+/// As [`resume`].
+pub fn resume_on(
+    config: &Checked,
+    federation: Arc<dyn Federation>,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+) -> Result<Summary, RunError> {
+    go_on(config, federation, folder, observer, Instant::now())
+}
+
+fn begin(
     config: &Checked,
     federation: Arc<dyn Federation>,
     mut folder: RunFolder,
@@ -84,19 +118,73 @@ fn carry_out(
         }
     };
     folder.keep()?;
+    keep_on_disk(&mut simulation, config, folder.path());
+    carry_out(simulation, config, folder.path(), Progress::default(), observer, started)
+}
+
+fn go_on(
+    config: &Checked,
+    federation: Arc<dyn Federation>,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+    started: Instant,
+) -> Result<Summary, RunError> {
     let path = folder.path();
+    let refused = |reason: String| RunError::NotResumable { path: path.to_owned(), reason };
+    let mut simulation = Simulation::new(config, federation)?;
+    keep_on_disk(&mut simulation, config, path);
+    let mut progress = Progress::default();
+    match checkpoint::latest(path) {
+        Ok(None) => tracing::info!("there is no checkpoint yet: from the start"),
+        Ok(Some(found)) => {
+            if found.settings != checkpoint::settings(config) {
+                let reason = "has a checkpoint of a run with other settings than its config.toml; start anew with \
+                              fedsi run";
+                return Err(refused(reason.to_owned()));
+            }
+            tracing::info!(round = found.snapshot.round, "from a checkpoint");
+            simulation.restore(found.snapshot).map_err(|reason| {
+                refused(format!("has a checkpoint that does not fit: {reason}; start anew with fedsi run"))
+            })?;
+            progress = found.progress;
+        }
+        Err(error @ CheckpointError::TooNew { .. }) => return Err(refused(error.to_string())),
+        // The same settings give the same bits: nothing but time is lost.
+        Err(error) => tracing::warn!("{error}: from the start"),
+    }
+    carry_out(simulation, config, path, progress, observer, started)
+}
+
+/// Where the config says so, what clients keep goes to a folder that no other run has.
+fn keep_on_disk(simulation: &mut Simulation, config: &Checked, path: &Path) {
+    let parent = &config.checkpoint.state_dir;
+    if parent.as_os_str().is_empty() {
+        return;
+    }
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let key = Sha256::digest(whole.to_string_lossy().as_bytes());
+    let name: String = key.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    simulation.keep_on_disk(&parent.join(format!("run-{name}")));
+}
+
+/// The rounds that are left, and everything after them.
+fn carry_out(
+    mut simulation: Simulation,
+    config: &Checked,
+    path: &Path,
+    progress: Progress,
+    observer: &mut dyn Observer,
+    started: Instant,
+) -> Result<Summary, RunError> {
     observer.started(&simulation, config.rounds);
-
-    let mut seconds = Seconds::default();
-    let trained = train(&mut simulation, config, path, &mut seconds, observer);
-    // Also when a round failed: the state is then that of the round before, and worth keeping.
+    let earlier = progress.seconds.total;
+    let progress = train(&mut simulation, config, path, progress, observer, started)?;
     save_server(&simulation, path)?;
-    let bytes = trained?;
-
     let begun = Instant::now();
     let (scores, clients, posterior) = evaluate(&simulation, config, path, observer)?;
+    let mut seconds = progress.seconds;
     seconds.evaluate = begun.elapsed().as_secs_f64();
-    seconds.total = started.elapsed().as_secs_f64();
+    seconds.total = earlier + started.elapsed().as_secs_f64();
     let summary = Summary {
         method: config.method.clone(),
         dataset: dataset_name(config),
@@ -107,14 +195,15 @@ fn carry_out(
         clients,
         posterior,
         seconds,
-        bytes,
+        bytes: progress.bytes,
         peak_rss_bytes: peak_memory(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     Ok(summary)
 }
 
-/// Writes `summary.json`, which says that a run is complete: after everything else.
+/// Writes `summary.json`, which says that a run is complete: after everything else. Its checkpoints have then done their
+/// work, and go.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -122,31 +211,76 @@ pub fn complete(path: &Path, summary: &Summary) -> Result<(), RunError> {
     let target = path.join("summary.json");
     let text =
         serde_json::to_string_pretty(summary).map_err(|error| RunError::write(&target)(error.into()))?;
-    write_whole(&target, text.as_bytes())
+    write_whole(&target, text.as_bytes())?;
+    checkpoint::remove_all(path);
+    Ok(())
 }
 
-/// All rounds, a line each in `metrics.jsonl`.
+/// The rounds that are left, a line each in `metrics.jsonl`, with checkpoints between them: when due, after the last, and
+/// where the run stops early.
 fn train(
     simulation: &mut Simulation,
     config: &Checked,
     path: &Path,
-    seconds: &mut Seconds,
+    mut progress: Progress,
     observer: &mut dyn Observer,
-) -> Result<Traffic, RunError> {
+    started: Instant,
+) -> Result<Progress, RunError> {
     let metrics = path.join("metrics.jsonl");
-    let mut lines = File::create(&metrics).map_err(RunError::write(&metrics))?;
-    let mut bytes = Traffic::default();
-    for _ in 0..config.rounds {
+    let mut lines = open_metrics(&metrics, progress.metrics).map_err(RunError::write(&metrics))?;
+    let mut checkpoints = checkpoint::Writer::new(path, config);
+    let earlier = progress.seconds.total;
+    let save = |checkpoints: &mut checkpoint::Writer,
+                simulation: &mut Simulation,
+                progress: &mut Progress,
+                lines: &File| {
+        // What a checkpoint says of the file must be on the disk before it.
+        lines.sync_data().map_err(RunError::write(&metrics))?;
+        progress.seconds.total = earlier + started.elapsed().as_secs_f64();
+        let oldest = checkpoints.write(simulation.snapshot()?, progress.clone())?;
+        simulation.forget_before(oldest);
+        Ok::<_, RunError>(())
+    };
+    while simulation.server().round() < config.rounds as u64 {
+        if observer.wants_to_stop() {
+            save(&mut checkpoints, simulation, &mut progress, &lines)?;
+            let round = simulation.server().round();
+            return Err(RunError::Interrupted { round, rounds: config.rounds });
+        }
         let begun = Instant::now();
-        let record = simulation.round()?;
-        bytes += record.bytes;
+        let record = match simulation.round() {
+            Ok(record) => record,
+            Err(error) => {
+                // The state is that of the round before, and worth keeping.
+                save(&mut checkpoints, simulation, &mut progress, &lines)?;
+                return Err(error);
+            }
+        };
+        progress.bytes += record.bytes;
         let line = serde_json::to_string(&record).map_err(|error| RunError::write(&metrics)(error.into()))?;
         writeln!(lines, "{line}").map_err(RunError::write(&metrics))?;
-        seconds.posterior += record.seconds.posterior;
-        seconds.train += begun.elapsed().as_secs_f64() - record.seconds.posterior;
+        progress.metrics += line.len() as u64 + 1;
+        progress.seconds.posterior += record.seconds.posterior;
+        progress.seconds.train += begun.elapsed().as_secs_f64() - record.seconds.posterior;
         observer.round(&record);
+        let round = simulation.server().round();
+        if checkpoints.is_due(round) || round == config.rounds as u64 {
+            save(&mut checkpoints, simulation, &mut progress, &lines)?;
+        }
     }
-    Ok(bytes)
+    Ok(progress)
+}
+
+/// `metrics.jsonl` with its first `length` bytes: what comes after them is made again.
+fn open_metrics(path: &Path, length: u64) -> std::io::Result<File> {
+    let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
+    if file.metadata()?.len() < length {
+        let words = "it is shorter than its checkpoint says; start anew with fedsi run";
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, words));
+    }
+    file.set_len(length)?;
+    file.seek(SeekFrom::Start(length))?;
+    Ok(file)
 }
 
 /// What a saved model needs to be used elsewhere: its layers, what goes in and what comes out.
@@ -235,6 +369,11 @@ fn evaluate(
         owners.extend(std::iter::repeat_n(id, evaluated.predictions.len()));
         pooled.append(evaluated.predictions);
         observer.evaluated(clients.len(), federation.clients());
+        if observer.wants_to_stop() {
+            let round = simulation.server().round();
+            return Err(RunError::Interrupted { round, rounds: config.rounds });
+        }
+        Ok(())
     })?;
     if pooled.is_empty() {
         tracing::warn!("no client has test data: there is nothing to score");

@@ -25,6 +25,19 @@ impl Server {
         Self { shared, round: 0, aggregation, quorum }
     }
 
+    /// Goes on from here: this shared part, so many rounds completed.
+    ///
+    /// # Errors
+    /// A shared part of another size or kind.
+    pub(crate) fn restore(&mut self, shared: Shared, round: u64) -> Result<(), String> {
+        let kind = |shared: &Shared| (shared.values.len(), shared.variance.as_ref().map(Vec::len));
+        if kind(&shared) != kind(&self.shared) {
+            return Err("its shared part is of another size or kind".to_owned());
+        }
+        (self.shared, self.round) = (shared, round);
+        Ok(())
+    }
+
     /// The newest shared part.
     #[must_use]
     pub const fn shared(&self) -> &Shared {

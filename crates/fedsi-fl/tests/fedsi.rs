@@ -40,7 +40,10 @@ fn models(simulation: &Simulation) -> Vec<(PersonalModel, Predictions)> {
         Ok(())
     };
     simulation
-        .evaluate(save, |client| assert_eq!(client.model.belief, Belief::Point, "kept in memory"))
+        .evaluate(save, |client| {
+            assert_eq!(client.model.belief, Belief::Point, "kept in memory");
+            Ok(())
+        })
         .unwrap();
     let mut models = models.into_inner().unwrap();
     models.sort_by_key(|(model, _)| model.client);

@@ -32,7 +32,7 @@ fn models(simulation: &Simulation) -> Vec<PersonalModel> {
         models.lock().unwrap().push(evaluated.model.clone());
         Ok(())
     };
-    simulation.evaluate(save, |_| {}).unwrap();
+    simulation.evaluate(save, |_| Ok(())).unwrap();
     let mut models = models.into_inner().unwrap();
     models.sort_by_key(|model| model.client);
     models

@@ -56,7 +56,13 @@ fn a_client_that_diverges_at_the_end_has_no_scores_and_the_others_do() {
     simulation.round().unwrap();
     let mut predicted = Vec::new();
     simulation
-        .evaluate(|_| Ok(()), |client| predicted.push((client.samples, client.predictions.len())))
+        .evaluate(
+            |_| Ok(()),
+            |client| {
+                predicted.push((client.samples, client.predictions.len()));
+                Ok(())
+            },
+        )
         .unwrap();
     for (client, (samples, predictions)) in predicted.into_iter().enumerate() {
         assert_eq!(predictions, if client == 2 { 0 } else { samples }, "client {client}");

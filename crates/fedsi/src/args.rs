@@ -29,6 +29,8 @@ pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
     #[command(args_override_self = true)]
     Run(RunArguments),
+    /// Go on with a run that stopped or was killed, as if it never had been.
+    Resume(ResumeArguments),
     /// Compare methods on one dataset over several seeds; goes on where it was stopped.
     // Refused with a word about --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
@@ -57,6 +59,22 @@ pub(crate) struct RunArguments {
     /// Replace the run that is in the folder.
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArguments {
+    /// The run's folder.
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The folder that holds the datasets, where it is not where it was.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder of clients' state, where it is not where it was.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Threads; 0 for one a core. Changes no result.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) threads: Option<i64>,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +155,9 @@ pub(crate) struct Settings {
     /// Threads; 0 for one a core. Changes no result.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) threads: Option<i64>,
+    /// Folder for what clients keep between rounds, for clients too many to hold in memory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
     /// The defaults of fedsi and fedsi-fac: calibrated or paper.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -262,6 +283,7 @@ impl Settings {
             &mut config.data.files.train,
             &mut config.data.files.test,
             &mut config.partition.path,
+            &mut config.checkpoint.state_dir,
         ] {
             if !path.as_os_str().is_empty() {
                 *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
@@ -290,13 +312,15 @@ impl Settings {
         let mut all = self.set.iter().map(|text| config::assignment(text)).collect::<Result<Vec<_>, _>>()?;
         let text = |value: &Option<String>| value.clone().map(Value::String);
         let whole = |value: Option<i64>| value.map(Value::Integer);
-        let directory = self.data_dir.as_ref().map(|path| Value::String(path.display().to_string()));
+        let folder =
+            |path: &Option<PathBuf>| path.as_ref().map(|path| Value::String(path.display().to_string()));
         let flags = [
             ("method", text(&self.method)),
             ("profile", text(&self.profile)),
             ("data.dataset", text(&self.dataset)),
             ("data.size", text(&self.size)),
-            ("data.dir", directory),
+            ("data.dir", folder(&self.data_dir)),
+            ("checkpoint.state_dir", folder(&self.state_dir)),
             ("rounds", whole(self.rounds)),
             ("partition.clients", whole(self.clients)),
             ("federation.participants", whole(self.participants)),

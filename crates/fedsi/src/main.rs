@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod output;
 mod progress;
+mod stop;
 mod table;
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     progress::log_to(&screen, arguments.verbose);
     let result = match arguments.command {
         Command::Run(run) => commands::run::run(&run, &screen, arguments.json),
+        Command::Resume(resume) => commands::resume::resume(&resume, &screen, arguments.json),
         Command::Compare(compare) => commands::compare::compare(&compare, &screen, arguments.json),
         Command::Methods(settings) => commands::methods::methods(&settings, arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),

@@ -93,6 +93,9 @@ impl Observer for RunBar<'_> {
         let (clients, parameters) = (simulation.federation().clients(), simulation.network().layout().len());
         tracing::info!(clients, parameters, "training");
         self.replace(rounds as u64, "training {wide_bar} {pos}/{len}  {msg}, {eta} left");
+        // One that goes on has come some way already.
+        self.bar.set_position(simulation.server().round());
+        self.bar.reset_eta();
     }
 
     fn round(&mut self, record: &RoundRecord) {
@@ -111,6 +114,10 @@ impl Observer for RunBar<'_> {
         if clients == total {
             self.bar.finish_and_clear();
         }
+    }
+
+    fn wants_to_stop(&self) -> bool {
+        crate::stop::wanted()
     }
 }
 
@@ -161,6 +168,10 @@ impl Watch for CompareBar<'_> {
 
     fn started(&self, name: &str) {
         self.update(|state| state.at_work.push(name.to_owned()));
+    }
+
+    fn wants_to_stop(&self) -> bool {
+        crate::stop::wanted()
     }
 
     fn advanced(&self, units: u64) {

@@ -72,6 +72,8 @@ impl Config {
         number("federation.quorum", self.federation.quorum, |x| x > 0.0 && x <= 1.0, quorum)?;
         let held_out = "a share from 0 to 0.9";
         number("validation.fraction", self.validation.fraction, |x| (0.0..=0.9).contains(&x), held_out)?;
+        let day = "a number from 0 to 86400";
+        number("checkpoint.seconds", self.checkpoint.seconds, |x| (0.0..=86_400.0).contains(&x), day)?;
         number("model.noise", self.model.noise, |x| x >= 0.0, "a finite number, 0 or above")
     }
 

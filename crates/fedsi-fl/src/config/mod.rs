@@ -1,6 +1,7 @@
 //! What a run is told: parsed, layered over defaults, checked once. Only a [`Checked`] config runs.
 
 mod check;
+mod checkpoint;
 mod error;
 mod fedsi;
 mod layers;
@@ -8,6 +9,7 @@ mod rivals;
 mod text;
 
 pub use check::Checked;
+pub use checkpoint::CheckpointConfig;
 pub use error::ConfigError;
 pub(crate) use error::hint;
 pub use fedsi::{FedsiConfig, FinalPrior, NamedPrior, Profile};
@@ -53,6 +55,8 @@ pub struct Config {
     pub validation: ValidationConfig,
     /// What a run leaves behind.
     pub output: OutputConfig,
+    /// How often a run's state is saved while it goes on, and where clients' state is.
+    pub checkpoint: CheckpointConfig,
     /// Settings of the methods fedsi and fedsi-fac.
     pub fedsi: FedsiConfig,
     /// Settings of the method fedbabu.
@@ -232,11 +236,12 @@ impl Config {
             tuning: TuningConfig { epochs: 10, rate: 1e-3 },
             validation: ValidationConfig { fraction: 0.0 },
             output: OutputConfig { personal_models: true },
+            checkpoint: CheckpointConfig::defaults(),
             fedsi: FedsiConfig::calibrated(dataset),
             fedbabu: FedbabuConfig { tune: Tuned::Head },
             mean_field: MeanFieldConfig::published(),
             pfedbayes: PfedbayesConfig { zeta: 10.0 },
-            bpfed: BpfedConfig { zeta: 10.0 },
+            bpfed: BpfedConfig { zeta: 1.0 },
             fedpop: FedpopConfig { steps: 10, discard: 5, step: 1e-4, prior_variance: 1.0, samples: 30 },
         }
     }

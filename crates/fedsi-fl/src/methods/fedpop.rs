@@ -28,7 +28,7 @@ pub(super) const FEDPOP: Method = Method {
     source: "Kotelevskii et al. 2022",
     idea: "a shared body under samples of a personal head",
     evaluated: "the newest global body, averaged over the client's kept samples of its head",
-    knob: Some(Knob { key: "fedpop.step", values: [1e-4, 3e-4, 1e-3] }),
+    knob: Some(Knob { key: "fedpop.step", values: [3e-5, 1e-4, 3e-4] }),
     declare: |config| {
         let fedpop = &config.fedpop;
         let (discard, keep, prior_variance) = (fedpop.discard, fedpop.samples, fedpop.prior_variance);

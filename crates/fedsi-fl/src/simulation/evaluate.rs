@@ -62,7 +62,10 @@ impl Simulation {
     pub fn welcome(&self, client: usize, data: &LocalData) -> Result<PersonalModel, InferenceError> {
         let phases = self.procedure.welcome(&self.config);
         let inference = self.procedure.last_inference(self.chosen);
-        let work = self.cohort(&[client], Purpose::Tuning, &phases, inference.as_ref()).remove(0);
+        let work = self
+            .cohort(&[client], Purpose::Tuning, &phases, inference.as_ref())
+            .map_err(|error| InferenceError::State(error.to_string()))?
+            .remove(0);
         let trained = self.executor.trade().carry_out(work, data, &mut Workbench::default());
         let inferred = trained.posterior.transpose()?;
         Ok(self.model(client, trained.state, inferred))
@@ -75,18 +78,19 @@ impl Simulation {
     /// A client whose model predicts no numbers is named in the log, and has no predictions.
     ///
     /// # Errors
-    /// What `save` says; no client whose model predicts numbers.
+    /// What `save` and `each` say; no client whose model predicts numbers; clients' state that is lost.
     pub fn evaluate(
         &self,
         save: impl Fn(&Evaluated) -> Result<(), RunError> + Sync,
-        mut each: impl FnMut(Evaluated),
+        mut each: impl FnMut(Evaluated) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let clients: Vec<usize> = (0..self.federation.clients()).collect();
         let predictor = self.predictor();
         let inference = self.procedure.last_inference(self.chosen);
         let mut diverging = 0;
         for batch in clients.chunks(4 * self.executor.threads()) {
-            let cohort = self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref());
+            let cohort =
+                self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref())?;
             let evaluated = self.executor.each(cohort, |trained, data, _| -> Result<_, RunError> {
                 let Trained { client, state, posterior, .. } = trained;
                 let test = self.federation.samples(client, Split::Test);
@@ -114,7 +118,7 @@ impl Simulation {
                     tracing::warn!(client = evaluated.model.client, "it has no predictions: {problem}");
                     diverging += 1;
                 }
-                each(evaluated);
+                each(evaluated)?;
             }
         }
         if diverging == clients.len() {

@@ -2,9 +2,11 @@
 
 mod evaluate;
 mod round;
+mod snapshot;
 mod validate;
 
 pub use evaluate::Evaluated;
+pub use snapshot::Snapshot;
 
 use std::sync::Arc;
 
@@ -163,17 +165,17 @@ impl Simulation {
         purpose: Purpose,
         phases: &[Phase],
         inference: Option<&Inference>,
-    ) -> Vec<LocalWork> {
+    ) -> Result<Vec<LocalWork>, RunError> {
         let global = self.global_state();
         let server = self.global_gaussian(&global.values);
         let round = self.server.round() + u64::from(purpose == Purpose::Batches);
         let kept = self.procedure.kept.range(self.network().layout());
         let work = clients.iter().map(|&client| {
             let mut start = global.clone();
-            if let Some(own) = self.personal.get(client) {
-                start.put(kept.clone(), own);
+            if let Some(own) = self.personal.get(client)? {
+                start.put(kept.clone(), &own);
             }
-            LocalWork {
+            Ok(LocalWork {
                 client,
                 round,
                 purpose,
@@ -181,7 +183,7 @@ impl Simulation {
                 server: server.clone(),
                 phases: phases.to_vec(),
                 inference: inference.cloned(),
-            }
+            })
         });
         work.collect()
     }

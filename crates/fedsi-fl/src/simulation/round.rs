@@ -99,7 +99,8 @@ impl Simulation {
             Workers::Everyone => (0..clients).collect(),
         };
         let inference = self.procedure.round_inference().filter(|_| self.server.wants_spread());
-        let cohort = self.cohort(&participants, Purpose::Batches, &self.procedure.local, inference.as_ref());
+        let cohort =
+            self.cohort(&participants, Purpose::Batches, &self.procedure.local, inference.as_ref())?;
         let predictor = self.predictor();
         let layout = self.network().layout();
         let (shared, kept) = (self.procedure.shared.range(layout), self.procedure.kept.range(layout));
@@ -138,12 +139,12 @@ impl Simulation {
             subnetworks.extend(figures);
             sent.extend(&upload.spread);
             if self.procedure.kept != Part::Nothing {
-                self.personal.put(upload.client, part);
+                self.personal.put(upload.client, part, round)?;
             }
         }
         let aggregate = started.elapsed().as_secs_f64() - worked;
         let choosing = Instant::now();
-        let calibration = self.calibrate(round, &participants);
+        let calibration = self.calibrate(round, &participants)?;
         let (mut posterior, mut bytes) = (posterior, bytes);
         if let Some(calibration) = &calibration {
             posterior += choosing.elapsed().as_secs_f64();
@@ -164,18 +165,21 @@ impl Simulation {
 
     /// In the round where that is due, chooses the prior variance of personal models on what `participants` set
     /// aside, and gives them that data back to learn from.
-    fn calibrate(&mut self, round: u64, participants: &[usize]) -> Option<Calibration> {
+    ///
+    /// # Errors
+    /// Clients' state that is lost.
+    fn calibrate(&mut self, round: u64, participants: &[usize]) -> Result<Option<Calibration>, RunError> {
         let due = calibrate::last_round_with_data_aside(self.config.rounds);
-        if round != due || !self.procedure.calibrates() {
-            return None;
-        }
-        let laplace = self.procedure.laplace()?;
+        let (true, Some(laplace)) = (round == due && self.procedure.calibrates(), self.procedure.laplace())
+        else {
+            return Ok(None);
+        };
         let start = calibrate::start(&laplace.structure);
         let candidates = calibrate::candidates(&laplace.structure);
         let scales: Vec<f64> = candidates.iter().map(|variance| variance / start).collect();
-        let inference = self.procedure.last_inference(Some(start))?;
+        let Some(inference) = self.procedure.last_inference(Some(start)) else { return Ok(None) };
         let (trade, predictor) = (self.executor.trade(), self.predictor());
-        let cohort = self.cohort(participants, Purpose::Tuning, &self.procedure.personalise, None);
+        let cohort = self.cohort(participants, Purpose::Tuning, &self.procedure.personalise, None)?;
         let reports = self.executor.each(cohort, |trained, data, _| {
             let Trained { client, state: State { values: parameters, .. }, .. } = trained;
             let noise = trade.noise(&parameters, data);
@@ -206,7 +210,7 @@ impl Simulation {
             None => tracing::warn!(round, "nobody had data to choose a prior variance by; it is {start}"),
         }
         self.executor.set_aside(0.0);
-        calibration
+        Ok(calibration)
     }
 
     /// What choosing a prior variance takes: participants receive the new shared part, and report a count and a loss

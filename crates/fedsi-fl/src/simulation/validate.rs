@@ -18,14 +18,15 @@ impl Simulation {
     /// Cost: as evaluating, less the test data. Memory: a few clients at a time, and a posterior a thread.
     ///
     /// # Errors
-    /// None today; an executor elsewhere may have some.
+    /// Clients' state that is lost.
     pub fn validate(&self) -> Result<Scores, RunError> {
         let clients: Vec<usize> = (0..self.federation.clients()).collect();
         let predictor = self.predictor();
         let inference = self.procedure.last_inference(self.chosen);
         let mut pooled = Predictions::none(predictor.task);
         for batch in clients.chunks(4 * self.executor.threads()) {
-            let cohort = self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref());
+            let cohort =
+                self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref())?;
             let predicted = self.executor.each(cohort, |trained, data, _| {
                 let Trained { client, state, posterior, .. } = trained;
                 let inferred = posterior.transpose().map_err(|error| error.to_string())?;

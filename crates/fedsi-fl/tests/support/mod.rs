@@ -91,6 +91,10 @@ pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: 
         simulation.round().unwrap();
     }
     let mut models = Vec::new();
-    simulation.evaluate(|_| Ok(()), |client| models.push(client.model.parameters)).unwrap();
+    let keep = |client: fedsi_fl::simulation::Evaluated| {
+        models.push(client.model.parameters);
+        Ok(())
+    };
+    simulation.evaluate(|_| Ok(()), keep).unwrap();
     models
 }

@@ -11,7 +11,7 @@ use crate::{LayerSet, Loss, Network, Optimizer, OptimizerSpec, ParameterGradient
 
 /// Parameters that go through all of a step's arithmetic before the next ones do: what a step touches of them stays in
 /// the nearest caches.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 256;
 
 /// Everything that training a distribution needs besides network and data.
 ///

@@ -33,6 +33,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
         force: arguments.force,
         settings: &|last| settings.checked_with(last),
     };
+    crate::stop::listen();
     let bar = CompareBar::new(screen);
     let finished = fedsi_compare::compare(&order, &bar, &|folder, summary| {
         fedsi_report::write_run(folder, summary).map(|_| ()).map_err(|error| error.to_string())

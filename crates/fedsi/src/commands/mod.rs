@@ -6,4 +6,5 @@ pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod laplace;
 pub(crate) mod methods;
+pub(crate) mod resume;
 pub(crate) mod run;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use fedsi_fl::record::{Figure, PosteriorKind, PosteriorSummary, Scores, Summary};
-use fedsi_fl::{Checked, RunFolder, run};
+use fedsi_fl::{Checked, RunError, RunFolder, run};
 use fedsi_metrics::Summary as Spread;
 
 use crate::args::RunArguments;
@@ -23,23 +23,43 @@ pub(crate) fn run(arguments: &RunArguments, screen: &Screen, json: bool) -> anyh
         None => RunFolder::claim_default(Path::new(""), &config)?,
     };
     let path = folder.path().to_owned();
-    let summary = match run::run(&config, folder, &mut RunBar::new(screen)) {
-        Err(error) if path.join("config.toml").exists() => {
-            let saved = format!("the run stopped, and what was saved is in {}", path.display());
-            return Err(anyhow::Error::new(error).context(saved));
-        }
-        other => other?,
-    };
-    let report = fedsi_report::write_run(&path, &summary);
-    run::complete(&path, &summary)?;
+    crate::stop::listen();
+    match run::run(&config, folder, &mut RunBar::new(screen)) {
+        Ok(summary) => finish(&config, &path, &summary, screen, json),
+        Err(error) => Err(stopped(error, &path)),
+    }
+}
+
+/// A run that ended early: what was saved, and how to go on.
+pub(super) fn stopped(error: RunError, path: &Path) -> anyhow::Error {
+    if error.is_bad_input() || !path.join("config.toml").exists() {
+        return error.into();
+    }
+    let saved = format!(
+        "the run stopped, and what was saved is in {0}; go on with: fedsi resume {0}",
+        path.display()
+    );
+    anyhow::Error::new(error).context(saved)
+}
+
+/// The report, the summary that says that a run is complete, and the closing words.
+pub(super) fn finish(
+    config: &Checked,
+    path: &Path,
+    summary: &Summary,
+    screen: &Screen,
+    json: bool,
+) -> anyhow::Result<()> {
+    let report = fedsi_report::write_run(path, summary);
+    run::complete(path, summary)?;
     let report = report.context("the run is complete and saved, but its report failed")?;
     if json {
-        return print_json(&summary);
+        return print_json(summary);
     }
     if screen.quiet {
         return Ok(());
     }
-    print(&closing(&config, &summary, &path, &report)?)
+    print(&closing(config, summary, path, &report)?)
 }
 
 /// What a person wants to know at the end.

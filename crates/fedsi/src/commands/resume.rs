@@ -1,0 +1,34 @@
+//! `fedsi resume`.
+
+use std::path::Path;
+
+use fedsi_fl::{RunFolder, run};
+
+use super::run::{finish, stopped};
+use crate::args::{ResumeArguments, Settings};
+use crate::output::print;
+use crate::progress::{RunBar, Screen};
+
+pub(crate) fn resume(arguments: &ResumeArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
+    let path: &Path = &arguments.dir;
+    let folder = RunFolder::reopen(path)?;
+    if path.join("summary.json").exists() {
+        if screen.quiet {
+            return Ok(());
+        }
+        return print(&format!("{} is complete: there is nothing to resume\n", path.display()));
+    }
+    let settings = Settings {
+        config: Some(path.join("config.toml")),
+        data_dir: arguments.data_dir.clone(),
+        threads: arguments.threads,
+        state_dir: arguments.state_dir.clone(),
+        ..Settings::default()
+    };
+    let config = settings.checked()?;
+    crate::stop::listen();
+    match run::resume(&config, &folder, &mut RunBar::new(screen)) {
+        Ok(summary) => finish(&config, path, &summary, screen, json),
+        Err(error) => Err(stopped(error, path)),
+    }
+}

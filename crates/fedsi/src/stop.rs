@@ -1,0 +1,28 @@
+//! Asked to stop: the first time a run finishes its step and saves, the second time it ends at once.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// What a shell reports of a process that an interrupt ended.
+const INTERRUPTED: i32 = 130;
+
+/// From now on SIGINT and SIGTERM ask instead of ending. Where the system refuses, they end as ever.
+pub(crate) fn listen() {
+    let asked = || {
+        let mut stderr = std::io::stderr();
+        if WANTED.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED);
+        }
+        let _ = writeln!(stderr, "\nstopping after this step; once more stops at once");
+    };
+    if let Err(error) = ctrlc::set_handler(asked) {
+        tracing::warn!("interrupts end the process without saving: {error}");
+    }
+}
+
+/// Whether someone asked.
+pub(crate) fn wanted() -> bool {
+    WANTED.load(Ordering::SeqCst)
+}

@@ -83,6 +83,17 @@ pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, String> {
     })
 }
 
+/// Whose each row of `predictions.safetensors` is.
+///
+/// # Errors
+/// Bytes that are no such file.
+pub fn read_prediction_clients(bytes: &[u8]) -> Result<Vec<usize>, String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let client =
+        |&bytes| usize::try_from(i64::from_le_bytes(bytes)).map_err(|_| "a client below 0".to_owned());
+    find(&tensors, "client", Dtype::I64)?.data().as_chunks::<8>().0.iter().map(client).collect()
+}
+
 /// The tensor of this name, if it is of this kind.
 pub(crate) fn find<'a>(tensors: &SafeTensors<'a>, name: &str, kind: Dtype) -> Result<TensorView<'a>, String> {
     match tensors.tensor(name) {
@@ -131,6 +142,16 @@ impl Values {
     pub fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
         let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
         Self { name: name.to_owned(), kind: Dtype::I64, shape: vec![bytes.len() / 8], bytes }
+    }
+
+    /// Bytes, row-major.
+    pub(crate) fn u8(name: &str, shape: Vec<usize>, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), kind: Dtype::U8, shape, bytes }
+    }
+
+    /// The same values in another shape.
+    pub(crate) fn shaped(self, shape: Vec<usize>) -> Self {
+        Self { shape, ..self }
     }
 }
 

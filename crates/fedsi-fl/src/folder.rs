@@ -10,12 +10,14 @@ use crate::run::dataset_name;
 use crate::{Config, RunError};
 
 /// Everything a run writes into its folder.
-const ENTRIES: [&str; 7] = [
+const ENTRIES: [&str; 9] = [
     "config.toml",
     "metrics.jsonl",
     "summary.json",
     "predictions.safetensors",
+    "exhibits.safetensors",
     "report.html",
+    "plots",
     "checkpoint",
     "clients",
 ];

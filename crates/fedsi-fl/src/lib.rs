@@ -9,7 +9,8 @@
 //! - [`belief`]: a client's own model, and what it believes of its parameters.
 //! - [`predictor`] and [`predict`]: from there to predictions and their scores.
 //! - [`simulation`]: a whole federation in one process, round by round.
-//! - [`run`]: a simulation with its files; [`checkpoint`]: what it takes to go on with one.
+//! - [`run`]: a simulation with its files; [`checkpoint`]: what it takes to go on with one; [`exhibits`]: what its report
+//!   shows beyond scores.
 
 pub mod aggregate;
 pub mod belief;
@@ -18,6 +19,7 @@ pub mod checkpoint;
 pub mod config;
 mod error;
 pub mod executor;
+pub mod exhibits;
 mod files;
 mod folder;
 pub mod infer;
@@ -37,7 +39,7 @@ pub mod work;
 
 pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
-pub use files::{Values, read_predictions, write_tensors, write_whole};
+pub use files::{Values, read_prediction_clients, read_predictions, write_tensors, write_whole};
 pub use folder::{RunFolder, data_label};
 pub use model_file::read_model;
 pub use part::Part;

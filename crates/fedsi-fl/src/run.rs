@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::belief::Belief;
 use crate::checkpoint::{self, CheckpointError, Progress};
 use crate::config::Checked;
+use crate::exhibits::{self, Picker, Witness};
 use crate::files::{Values, parameter_tensors, prediction_tensors, write_tensors, write_whole};
 use crate::folder::RunFolder;
 use crate::model_file;
@@ -343,7 +344,9 @@ fn evaluate(
     let mut pooled = Predictions::none(federation.task());
     let (mut clients, mut owners, mut posteriors) = (Vec::new(), Vec::new(), Vec::new());
     let description = describe(simulation);
+    let (witness, mut picker) = (Witness::new(simulation), Picker::default());
     let save = |evaluated: &Evaluated| -> Result<(), RunError> {
+        witness.see(&evaluated.model);
         if !config.output.personal_models {
             return Ok(());
         }
@@ -364,6 +367,7 @@ fn evaluate(
         let id = evaluated.model.client;
         let name = federation.client_name(id).map(str::to_owned);
         posteriors.extend(evaluated.posterior);
+        picker.look(id, federation.clients(), &evaluated.predictions);
         let scores = evaluated.predictions.scores();
         clients.push(ClientScores { id, name, samples: evaluated.samples, scores });
         owners.extend(std::iter::repeat_n(id, evaluated.predictions.len()));
@@ -379,6 +383,7 @@ fn evaluate(
         tracing::warn!("no client has test data: there is nothing to score");
     }
     write_tensors(&path.join("predictions.safetensors"), &prediction_tensors(&pooled, &owners), None)?;
+    exhibits::write_exhibits(&path.join("exhibits.safetensors"), &witness.finish(picker))?;
     let accuracy = fedsi_metrics::Summary::of(clients.iter().filter_map(|client| client.scores.accuracy()));
     let scores = pooled.scores().with_accuracy(accuracy.map(|over_clients| over_clients.mean));
     Ok((scores, clients, PosteriorSummary::of(&posteriors)))

@@ -8,6 +8,14 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
+    /// There is no complete run in the folder.
+    #[error("{path} {reason}", path = path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// What is there instead.
+        reason: &'static str,
+    },
     /// The page cannot be written.
     #[error(transparent)]
     Write(#[from] fedsi_fl::RunError),
@@ -15,6 +23,14 @@ pub enum ReportError {
     #[error("{path}: {source}", path = path.display())]
     File {
         /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A plot, or the folder of plots, cannot be written.
+    #[error("{path} cannot be written: {source}", path = path.display())]
+    Plot {
+        /// The file or folder.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -30,4 +46,12 @@ pub enum ReportError {
     /// A plot or page cannot be drawn.
     #[error("cannot draw the page: {0}")]
     Drawing(String),
+}
+
+impl ReportError {
+    /// Whether what was asked for is at fault, not the machine: there is no run, or its files are no such files.
+    #[must_use]
+    pub const fn is_bad_input(&self) -> bool {
+        matches!(self, Self::NoRun { .. } | Self::Content { .. } | Self::File { .. })
+    }
 }

@@ -1,8 +1,10 @@
 //! What a run left in its folder.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fedsi_fl::exhibits::{Exhibits, read_exhibits};
 use fedsi_fl::predict::Predictions;
 use fedsi_fl::record::{RoundRecord, Summary};
 
@@ -19,9 +21,34 @@ pub struct RunFiles {
     pub config: String,
     /// `predictions.safetensors`.
     pub predictions: Predictions,
+    /// Whose each prediction is.
+    pub owners: Vec<usize>,
+    /// `exhibits.safetensors`; older runs have none.
+    pub exhibits: Option<Exhibits>,
 }
 
 impl RunFiles {
+    /// Reads a complete run.
+    ///
+    /// # Errors
+    /// A folder without `summary.json`, a file that is missing or is not what a run writes.
+    pub fn open(folder: &Path) -> Result<Self, ReportError> {
+        let path = folder.join("summary.json");
+        let summary = match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(content(&path))?,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                let reason = match (folder.exists(), folder.join("config.toml").is_file()) {
+                    (false, _) => "does not exist",
+                    (true, true) => "holds a run that is not complete (it has no summary.json)",
+                    (true, false) => "is no folder of a run (it has no summary.json)",
+                };
+                return Err(ReportError::NoRun { path: folder.to_owned(), reason });
+            }
+            Err(source) => return Err(ReportError::File { path, source }),
+        };
+        Self::read(folder, summary)
+    }
+
     /// Reads a run's files beside its summary.
     ///
     /// # Errors
@@ -35,10 +62,26 @@ impl RunFiles {
             .map_err(content(&path))?;
         let config = text(&folder.join("config.toml"))?;
         let path = folder.join("predictions.safetensors");
-        let bytes = fs::read(&path).map_err(|source| ReportError::File { path: path.clone(), source })?;
+        let bytes = bytes(&path)?;
         let predictions = fedsi_fl::read_predictions(&bytes).map_err(content(&path))?;
-        Ok(Self { summary, rounds, config, predictions })
+        let owners = fedsi_fl::read_prediction_clients(&bytes).map_err(content(&path))?;
+        if owners.len() != predictions.len() {
+            return Err(content(&path)("`client` is not as long as the predictions"));
+        }
+        let exhibits = exhibits(&folder.join("exhibits.safetensors"))?;
+        Ok(Self { summary, rounds, config, predictions, owners, exhibits })
     }
+}
+
+fn exhibits(path: &Path) -> Result<Option<Exhibits>, ReportError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    read_exhibits(&bytes(path)?).map(Some).map_err(content(path))
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, ReportError> {
+    fs::read(path).map_err(|source| ReportError::File { path: path.to_owned(), source })
 }
 
 fn text(path: &Path) -> Result<String, ReportError> {

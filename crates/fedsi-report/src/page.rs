@@ -1,64 +1,193 @@
 //! The page of a run.
 
 use askama::Template;
-use fedsi_fl::predict::Predictions;
-use fedsi_fl::record::{Figure, RoundRecord};
-use fedsi_metrics::Bins;
+use fedsi_fl::exhibits::{MOST_GALLERIES, Selection};
+use fedsi_fl::methods::METHODS;
+use fedsi_fl::record::{ClientScores, Figure, RoundRecord};
 
-use crate::{ReportError, RunFiles, plot};
+use crate::embed::Embedded;
+use crate::gallery::Gallery;
+use crate::headline::Headline;
+use crate::plots::{Drawing, RunPlots, UncertaintyPlots};
+use crate::series::RunSeries;
+use crate::words::{bytes, counted, grouped};
+use crate::{ReportError, RunFiles};
+
+/// Clients a page lists: of more, the worst.
+const MOST_LISTED: usize = 1_000;
+
+/// Updates left out of rounds that are told one by one.
+const MOST_LEFT_OUT: usize = 100;
+
+/// A row of the table of clients.
+struct Row {
+    id: usize,
+    name: String,
+    samples: usize,
+    figures: Vec<Figure>,
+}
 
 #[derive(Template)]
 #[template(path = "run.html")]
 struct RunPage<'a> {
     files: &'a RunFiles,
-    headline: Vec<Figure>,
-    clients: Vec<(String, usize, Vec<Figure>)>,
-    reliability: Option<String>,
-    loss: Option<String>,
-    validation: Option<String>,
+    title: String,
+    facts: Vec<(&'static str, String)>,
+    headline: Headline,
+    scores: Vec<Figure>,
+    rows: Vec<Row>,
+    /// Clients that the table leaves out.
+    unlisted: usize,
+    plots: &'a RunPlots,
+    uncertainty: Option<&'a UncertaintyPlots>,
+    has_foreign: bool,
+    gallery: Gallery,
+    galleries_of_each: bool,
+    classes: &'a [String],
+    selection: Option<&'a Selection>,
     left_out: Vec<String>,
+    data: String,
 }
 
-pub(crate) fn run_page(files: &RunFiles) -> Result<String, ReportError> {
-    let clients =
-        files.summary.clients.iter().map(|client| (client.label(), client.samples, client.scores.figures()));
+/// A page and the plots on it.
+pub(crate) struct Made {
+    pub(crate) page: String,
+    pub(crate) plots: Vec<Drawing>,
+}
+
+pub(crate) fn run_page(files: &RunFiles) -> Result<Made, ReportError> {
+    let summary = &files.summary;
+    let listed = listed(&summary.clients);
+    let mut ids: Vec<usize> = listed.iter().map(|client| client.id).collect();
+    ids.sort_unstable();
+    let series = RunSeries::of(files, &ids)?;
+    let plots = RunPlots::of(files, &listed)?;
+    let uncertainty = series.as_ref().map(UncertaintyPlots::of).transpose()?;
+    let exhibits = files.exhibits.as_ref();
+    let clients = summary.clients.len();
+    let galleries = exhibits.map(|found| Gallery::by_client(found, clients)).transpose()?.unwrap_or_default();
+    let classes = exhibits.map_or(&[][..], |found| &found.classes);
+    let data = Embedded::new(classes, &listed, series.as_ref(), galleries).json()?;
     let page = RunPage {
         files,
-        headline: files.summary.scores.figures(),
-        clients: clients.collect(),
-        reliability: reliability(&files.predictions)?,
-        loss: plot::curve("training loss", &series(&files.rounds, |r| r.train_loss))?,
-        validation: validation(&files.rounds)?,
+        title: title(files),
+        facts: facts(files),
+        headline: Headline::of(files, series.as_ref()),
+        scores: summary.scores.figures(),
+        unlisted: clients - listed.len(),
+        rows: listed.into_iter().map(row).collect(),
+        plots: &plots,
+        uncertainty: uncertainty.as_ref(),
+        has_foreign: exhibits.is_some_and(|found| !found.foreign.is_empty()),
+        gallery: exhibits.map(Gallery::pooled).transpose()?.unwrap_or_default(),
+        galleries_of_each: clients <= MOST_GALLERIES,
+        classes,
+        selection: exhibits.and_then(|found| found.selection.as_ref()),
         left_out: left_out(&files.rounds),
+        data,
     };
-    page.render().map_err(|error| ReportError::Drawing(error.to_string()))
+    let text = page.render().map_err(|error| ReportError::Drawing(error.to_string()))?;
+    let own = uncertainty.iter().flat_map(UncertaintyPlots::all).chain(plots.all());
+    Ok(Made { page: text, plots: own.cloned().collect() })
 }
 
-fn series(rounds: &[RoundRecord], of: impl Fn(&RoundRecord) -> Option<f64>) -> Vec<(f64, f64)> {
-    rounds.iter().filter_map(|record| Some((record.round as f64, of(record)?))).collect()
+fn title(files: &RunFiles) -> String {
+    let name = &files.summary.method;
+    let title =
+        METHODS.iter().find(|method| method.name == name).map_or(name.as_str(), |method| method.title);
+    format!("{title} on {}", files.summary.dataset)
 }
 
-fn validation(rounds: &[RoundRecord]) -> Result<Option<String>, ReportError> {
-    let accuracy = series(rounds, |record| record.validation.and_then(|found| found.accuracy));
-    if !accuracy.is_empty() {
-        return plot::curve("held-out accuracy", &accuracy);
+/// What was run.
+fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
+    let summary = &files.summary;
+    let method = METHODS.iter().find(|method| method.name == summary.method);
+    let samples: usize = summary.clients.iter().map(|client| client.samples).sum();
+    let mut facts = vec![("method", summary.method.clone())];
+    if let Some(method) = method {
+        facts.push(("model judged", method.evaluated.to_owned()));
     }
-    let rmse = series(rounds, |record| record.validation.and_then(|found| found.rmse));
-    plot::curve("held-out RMSE", &rmse)
-}
-
-fn reliability(predictions: &Predictions) -> Result<Option<String>, ReportError> {
-    let Predictions::Classes { classes, probabilities, labels } = predictions else { return Ok(None) };
-    let predictions = fedsi_metrics::Predictions::new(probabilities, labels, *classes)
-        .map_err(|error| ReportError::Drawing(error.to_string()))?;
-    if predictions.is_empty() {
-        return Ok(None);
+    facts.push(("data", format!("{} ({})", summary.dataset, summary.size)));
+    facts.push(("clients", grouped(summary.clients.len() as f64)));
+    if let Some(found) = &files.exhibits {
+        let count: usize = found.train.iter().flatten().sum();
+        let of = found.train.len();
+        let note = if of < summary.clients.len() { format!(" (first {of} clients)") } else { String::new() };
+        facts.push(("training samples", format!("{}{note}", grouped(count as f64))));
     }
-    let bins: Vec<_> = predictions.reliability(Bins::default()).bins().collect();
-    plot::reliability(&bins).map(Some)
+    facts.push(("test samples", grouped(samples as f64)));
+    facts.push(("rounds", grouped(summary.rounds as f64)));
+    facts.push(("seed", summary.seed.to_string()));
+    if let Some(peak) = summary.peak_rss_bytes {
+        facts.push(("memory at most", bytes(peak)));
+    }
+    facts.push(("fedsi", summary.version.clone()));
+    facts
 }
 
+/// The clients of the table, the worst first; those without scores at the end.
+fn listed(clients: &[ClientScores]) -> Vec<&ClientScores> {
+    let badness = |client: &ClientScores| {
+        let main = client.scores.figures().first().and_then(|figure| figure.value);
+        // A low accuracy is bad, and so is a high error.
+        main.map_or(
+            f64::NEG_INFINITY,
+            |value| if client.scores.accuracy().is_some() { -value } else { value },
+        )
+    };
+    let mut all: Vec<&ClientScores> = clients.iter().collect();
+    all.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
+    all.truncate(MOST_LISTED);
+    all
+}
+
+fn row(client: &ClientScores) -> Row {
+    Row { id: client.id, name: client.label(), samples: client.samples, figures: client.scores.figures() }
+}
+
+/// Participants whose updates were not used.
 fn left_out(rounds: &[RoundRecord]) -> Vec<String> {
     let all = rounds.iter().flat_map(|record| record.left_out.iter().map(move |out| (record.round, out)));
-    all.map(|(round, out)| format!("round {round}: client {}: {}", out.client, out.reason)).collect()
+    let mut lines: Vec<String> =
+        all.map(|(round, out)| format!("round {round}: client {}: {}", out.client, out.reason)).collect();
+    let more = lines.len().saturating_sub(MOST_LEFT_OUT);
+    lines.truncate(MOST_LEFT_OUT);
+    if more > 0 {
+        lines.push(format!("and {more} more, in metrics.jsonl"));
+    }
+    lines
+}
+
+impl RunPage<'_> {
+    /// A class by its name.
+    fn class(&self, number: &usize) -> String {
+        self.classes.get(*number).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    /// A client by its number and name.
+    fn client(&self, id: &usize) -> String {
+        self.files.summary.clients.get(*id).map_or_else(|| id.to_string(), ClientScores::label)
+    }
+
+    /// Per mille as a percentage.
+    fn percent(share: &u32) -> String {
+        format!("{:.1}%", f64::from(*share) / 10.0)
+    }
+
+    /// What was run, in a line.
+    fn about(&self) -> String {
+        let summary = &self.files.summary;
+        format!(
+            "{}, {}, seed {}, {:.1} s",
+            counted(summary.clients.len(), "client"),
+            counted(summary.rounds, "round"),
+            summary.seed,
+            summary.seconds.total
+        )
+    }
+
+    /// Whether all candidates have a distribution: then nothing was chosen.
+    fn chosen_all(&self) -> bool {
+        self.selection.is_some_and(|found| found.tensors.iter().all(|one| one.chosen >= one.of as f64))
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     // Refused with a word about --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
     Compare(Box<CompareArguments>),
+    /// Make the pages and plots of saved runs and comparisons anew, from their files alone.
+    Report(ReportArguments),
     /// List the methods: what each shares, keeps, evaluates and costs, for the network of these settings.
     #[command(args_override_self = true)]
     Methods(Box<Settings>),
@@ -164,6 +166,13 @@ pub(crate) struct Settings {
     /// Any other key, as in --set partition.kind=dirichlet. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Folders of complete runs; each gets its report.html and plots/.
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Resume(resume) => commands::resume::resume(&resume, &screen, arguments.json),
         Command::Compare(compare) => commands::compare::compare(&compare, &screen, arguments.json),
         Command::Methods(settings) => commands::methods::methods(&settings, arguments.json),
+        Command::Report(report) => commands::report::report(&report, arguments.quiet, arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),

@@ -10,5 +10,6 @@ mod folders;
 mod laplace;
 mod own_data;
 mod repeatable;
+mod report;
 mod run;
 mod support;

@@ -15,7 +15,9 @@ fn number(value: &Value, key: &str) -> f64 {
 fn a_run_without_arguments_leaves_every_file_of_the_contract() {
     let scratch = Scratch::new();
     scratch.succeeds(&["run", "--rounds", "2"]);
-    let names: Vec<String> = scratch.below("runs/fedsi-digits-small-s1").into_keys().collect();
+    let names = scratch.below("runs/fedsi-digits-small-s1").into_keys();
+    let (plots, names): (Vec<String>, Vec<String>) = names.partition(|name| name.starts_with("plots/"));
+    assert!(plots.len() > 10, "{plots:?}");
     let mut expected: Vec<String> = (0..10).map(|id| format!("clients/{id}.safetensors")).collect();
     expected.extend(
         [
@@ -23,7 +25,9 @@ fn a_run_without_arguments_leaves_every_file_of_the_contract() {
             "checkpoint/server.safetensors",
             "clients",
             "config.toml",
+            "exhibits.safetensors",
             "metrics.jsonl",
+            "plots",
             "predictions.safetensors",
             "report.html",
             "summary.json",

@@ -1,0 +1,139 @@
+//! What the page's script knows of each client: small whole numbers, so that a thousand clients fit into the page.
+
+use std::collections::BTreeMap;
+
+use fedsi_fl::record::ClientScores;
+use serde::Serialize;
+
+use crate::ReportError;
+use crate::gallery::Gallery;
+use crate::plots::client_place;
+use crate::series::{ClassSeries, RunSeries, ValueSeries};
+
+/// Steps of a share in the data: a tenth of a percent.
+const STEPS: f64 = 1000.0;
+
+/// The data of the page's script. Shares are in per mille.
+#[derive(Debug, Serialize)]
+pub(crate) struct Embedded<'a> {
+    classes: &'a [String],
+    clients: Vec<Client>,
+    galleries: BTreeMap<usize, Gallery>,
+}
+
+/// One client; fields without data are left out.
+#[derive(Debug, Serialize)]
+struct Client {
+    id: usize,
+    /// Its name.
+    n: String,
+    /// Its scores in words.
+    t: String,
+    /// Where its dot lies among clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    d: Option<(f64, f64)>,
+    #[serde(flatten)]
+    series: Option<Series>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Series {
+    Classes {
+        /// Bins that hold samples: place, count, accuracy, confidence.
+        r: Vec<[u32; 4]>,
+        /// Risk at each coverage.
+        k: Vec<u32>,
+        /// Histograms of the entropy of right, wrong and foreign predictions.
+        e: [Vec<usize>; 3],
+    },
+    Values {
+        /// Coverage at each level.
+        v: Vec<u32>,
+        /// A histogram of standardised residuals.
+        z: Vec<usize>,
+        /// Predicted deviation and error.
+        s: Vec<(f64, f64)>,
+    },
+}
+
+impl<'a> Embedded<'a> {
+    /// Of the clients that the page lists.
+    pub(crate) fn new(
+        classes: &'a [String],
+        listed: &[&ClientScores],
+        series: Option<&RunSeries>,
+        galleries: BTreeMap<usize, Gallery>,
+    ) -> Self {
+        let client = |scores: &&ClientScores| Client {
+            id: scores.id,
+            n: scores.label(),
+            t: in_words(scores),
+            d: client_place(&scores.scores).map(|(x, y)| (short(x), short(y))),
+            series: series.and_then(|series| Series::of(series, scores.id)),
+        };
+        let mut clients: Vec<Client> = listed.iter().map(client).collect();
+        clients.sort_by_key(|client| client.id);
+        Self { classes, clients, galleries }
+    }
+
+    /// As JSON that no HTML can be read into.
+    pub(crate) fn json(&self) -> Result<String, ReportError> {
+        let text = serde_json::to_string(self).map_err(|error| ReportError::Drawing(error.to_string()))?;
+        Ok(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
+    }
+}
+
+impl Series {
+    fn of(series: &RunSeries, id: usize) -> Option<Self> {
+        match series {
+            RunSeries::Classes { clients, .. } => {
+                let place = clients.binary_search_by_key(&id, |(client, _)| *client).ok()?;
+                let ClassSeries { bins, risk, entropy, .. } = &clients[place].1;
+                let bins = bins.iter().enumerate().filter(|(_, bin)| !bin.is_empty());
+                let bins = bins.map(|(place, bin)| {
+                    [place as u32, bin.count as u32, steps(bin.accuracy), steps(bin.confidence)]
+                });
+                let risk = risk.iter().copied().map(steps).collect();
+                Some(Self::Classes { r: bins.collect(), k: risk, e: entropy.clone().map(trimmed) })
+            }
+            RunSeries::Values { clients, .. } => {
+                let place = clients.binary_search_by_key(&id, |(client, _)| *client).ok()?;
+                let ValueSeries { coverage, residuals, deviations } = &clients[place].1;
+                Some(Self::Values {
+                    v: coverage.iter().copied().map(steps).collect(),
+                    z: residuals.clone(),
+                    s: deviations.iter().map(|&(x, y)| (short(x), short(y))).collect(),
+                })
+            }
+        }
+    }
+}
+
+fn steps(share: f64) -> u32 {
+    (STEPS * share).round() as u32
+}
+
+/// Four digits are what a plot can show.
+fn short(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+/// A histogram without the empty bins at its end.
+fn trimmed(mut counts: Vec<usize>) -> Vec<usize> {
+    while counts.last() == Some(&0) {
+        counts.pop();
+    }
+    counts
+}
+
+/// A client's scores in one line.
+fn in_words(client: &ClientScores) -> String {
+    let figures = client.scores.figures();
+    if figures.iter().all(|figure| figure.value.is_none()) {
+        return if client.samples == 0 { "no test data".to_owned() } else { "no predictions".to_owned() };
+    }
+    let mut words = vec![crate::words::counted(client.samples, "test sample")];
+    words.extend(figures.iter().take(3).map(|figure| format!("{} {figure}", figure.name)));
+    words.join(" · ")
+}

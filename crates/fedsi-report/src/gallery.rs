@@ -1,0 +1,110 @@
+//! Test samples as cards: the picture, what it is, and what the model says it is.
+
+use std::collections::BTreeMap;
+
+use fedsi_fl::exhibits::{Exhibits, SAMPLES_OF_A_KIND, Sample, SampleKind};
+use fedsi_metrics::entropy;
+use serde::Serialize;
+
+use crate::{ReportError, image};
+
+/// Classes whose probabilities a card shows.
+const CLASSES_SHOWN: usize = 3;
+
+/// What all clients' pictures may take of the page, in bytes; clients beyond that have their numbers alone.
+const MOST_BYTES: usize = 900_000;
+
+/// One sample.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Card {
+    /// Whose.
+    #[serde(rename = "c")]
+    pub(crate) client: usize,
+    /// Its place among the client's test samples.
+    #[serde(rename = "i")]
+    pub(crate) index: usize,
+    /// Its class.
+    #[serde(rename = "l")]
+    pub(crate) label: usize,
+    /// The most probable classes, in per mille.
+    #[serde(rename = "p")]
+    pub(crate) top: Vec<(usize, u32)>,
+    /// A PNG file in base64.
+    #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
+    pub(crate) picture: Option<String>,
+}
+
+/// The cards of one client or of all.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Gallery {
+    /// The highest entropy first.
+    #[serde(rename = "u")]
+    pub(crate) unsure: Vec<Card>,
+    /// The highest confidence in a wrong class first.
+    #[serde(rename = "w")]
+    pub(crate) wrong: Vec<Card>,
+}
+
+impl Gallery {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.unsure.is_empty() && self.wrong.is_empty()
+    }
+
+    /// The federation's gallery.
+    pub(crate) fn pooled(exhibits: &Exhibits) -> Result<Self, ReportError> {
+        let mut samples: Vec<&Sample> = exhibits.samples.iter().collect();
+        let score = |sample: &Sample| match sample.kind {
+            SampleKind::LeastCertain => entropy(&sample.probabilities),
+            SampleKind::ConfidentlyWrong => {
+                f64::from(sample.probabilities.iter().copied().fold(0.0, f32::max))
+            }
+        };
+        samples.sort_by(|a, b| score(b).total_cmp(&score(a)));
+        Self::of(&samples, exhibits.image)
+    }
+
+    /// Each client's own, where samples of each were kept.
+    pub(crate) fn by_client(
+        exhibits: &Exhibits,
+        clients: usize,
+    ) -> Result<BTreeMap<usize, Self>, ReportError> {
+        let mut galleries = BTreeMap::new();
+        if clients > fedsi_fl::exhibits::MOST_GALLERIES {
+            return Ok(galleries);
+        }
+        let mut bytes = 0;
+        for own in exhibits.samples.chunk_by(|a, b| a.client == b.client) {
+            let shape = exhibits.image.filter(|_| bytes < MOST_BYTES);
+            let gallery = Self::of(&own.iter().collect::<Vec<_>>(), shape)?;
+            let cards = gallery.unsure.iter().chain(&gallery.wrong);
+            bytes += cards.filter_map(|card| card.picture.as_ref()).map(String::len).sum::<usize>();
+            galleries.insert(own[0].client, gallery);
+        }
+        Ok(galleries)
+    }
+
+    /// The first few samples of each kind.
+    fn of(samples: &[&Sample], shape: Option<[usize; 3]>) -> Result<Self, ReportError> {
+        let cards = |kind: SampleKind| -> Result<Vec<Card>, ReportError> {
+            let own = samples.iter().filter(|sample| sample.kind == kind).take(SAMPLES_OF_A_KIND);
+            own.map(|sample| Card::of(sample, shape)).collect()
+        };
+        Ok(Self { unsure: cards(SampleKind::LeastCertain)?, wrong: cards(SampleKind::ConfidentlyWrong)? })
+    }
+}
+
+impl Card {
+    fn of(sample: &Sample, shape: Option<[usize; 3]>) -> Result<Self, ReportError> {
+        let mut top: Vec<(usize, f32)> = sample.probabilities.iter().copied().enumerate().collect();
+        top.sort_by(|a, b| b.1.total_cmp(&a.1));
+        top.truncate(CLASSES_SHOWN);
+        let picture = shape.map(|shape| image::encoded(shape, &sample.pixels)).transpose()?.flatten();
+        Ok(Self {
+            client: sample.client,
+            index: sample.index,
+            label: sample.label,
+            top: top.into_iter().map(|(class, p)| (class, (1000.0 * p).round() as u32)).collect(),
+            picture,
+        })
+    }
+}

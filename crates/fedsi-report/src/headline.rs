@@ -1,0 +1,177 @@
+//! The answer first: how right, how calibrated, whom not to trust.
+
+use fedsi_fl::record::{ClientScores, Scores};
+
+use crate::RunFiles;
+use crate::series::{COVERAGES, RunSeries};
+
+/// One large number with what it means.
+pub(crate) struct Tile {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) note: String,
+}
+
+/// What the top of the page says.
+pub(crate) struct Headline {
+    /// One sentence.
+    pub(crate) verdict: String,
+    pub(crate) tiles: Vec<Tile>,
+    /// Clients to look at, and why.
+    pub(crate) watched: Vec<Watched>,
+}
+
+/// A client to look at.
+pub(crate) struct Watched {
+    pub(crate) id: usize,
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
+/// A calibration error that changes no decision.
+const GOOD: f64 = 0.02;
+/// One that is noticed.
+const FAIR: f64 = 0.05;
+/// Clients without scores named one by one.
+const MOST_NAMED: usize = 5;
+
+impl Headline {
+    pub(crate) fn of(files: &RunFiles, series: Option<&RunSeries>) -> Self {
+        let (verdict, tiles) = match (&files.summary.scores, series) {
+            (Scores::Classification { .. }, Some(RunSeries::Classes { .. })) => classes(files, series),
+            (Scores::Regression { .. }, Some(RunSeries::Values { .. })) => {
+                values(&files.summary.scores, files.predictions.len())
+            }
+            _ => ("No client has test data: nothing was judged.".to_owned(), Vec::new()),
+        };
+        Self { verdict, tiles, watched: watched(&files.summary.clients) }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) {
+    let (
+        Scores::Classification { accuracy: Some(accuracy), ece: Some(ece), mce_1pct, .. },
+        Some(RunSeries::Classes { pooled, .. }),
+    ) = (files.summary.scores, series)
+    else {
+        return ("Nothing was judged.".to_owned(), Vec::new());
+    };
+    let over = pooled.overconfidence();
+    let verdict = match ece {
+        _ if ece <= GOOD => "its confidence can be taken at face value",
+        _ if ece <= FAIR && over > 0.0 => "its confidence is roughly right, a little high",
+        _ if ece <= FAIR => "its confidence is roughly right, a little low",
+        _ if over > 0.0 => "surer than it is right: do not take its confidence at face value",
+        _ => "less sure than it is right: its confidence is too low",
+    };
+    let direction = match over {
+        _ if over >= 0.0005 => "overconfident",
+        _ if over <= -0.0005 => "underconfident",
+        _ => "as sure as it is right",
+    };
+    // No sign before a zero.
+    let over = if over.abs() < 0.0005 { 0.0 } else { over };
+    let mut tiles = vec![
+        Tile { name: "accuracy", value: percent(accuracy), note: "mean over clients".to_owned() },
+        Tile {
+            name: "calibration error",
+            value: format!("{ece:.3}"),
+            note: format!("ECE, 0 is perfect; largest gap {:.2}", mce_1pct.unwrap_or(0.0)),
+        },
+        Tile {
+            name: "confidence less accuracy",
+            value: format!("{:+.1}", 100.0 * over),
+            note: format!("percentage points: {direction}"),
+        },
+    ];
+    if let (Some(all), Some(most)) = (pooled.risk.last(), pooled.risk.get(COVERAGES * 8 / 10 - 1)) {
+        tiles.push(Tile {
+            name: "wrong, if the unsure fifth is declined",
+            value: percent(*most),
+            note: format!("{} when all are answered", percent(*all)),
+        });
+    }
+    if let Some(area) = pooled.foreign_auroc {
+        tiles.push(Tile {
+            name: "tells unseen classes",
+            value: format!("{area:.2}"),
+            note: "AUROC of entropy, 1 is perfect, 0.5 is chance".to_owned(),
+        });
+    }
+    (format!("Right {} of the time, and {verdict}.", percent(accuracy)), tiles)
+}
+
+fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
+    let Scores::Regression {
+        rmse: Some(rmse),
+        mae: Some(mae),
+        nll: Some(nll),
+        coverage_90: Some(inside),
+        ..
+    } = *scores
+    else {
+        return ("Nothing was judged.".to_owned(), Vec::new());
+    };
+    // What luck alone does to so many samples, two standard errors.
+    let chance = 2.0 * (0.9 * 0.1 / samples.max(1) as f64).sqrt();
+    let verdict = match inside - 0.9 {
+        gap if gap.abs() <= chance.max(0.03) => "its intervals can be taken at face value",
+        gap if gap < 0.0 => "its intervals are too narrow: it is surer than it is right",
+        _ => "its intervals are too wide: it is less sure than it could be",
+    };
+    let tile = |name, value: String, note: &str| Tile { name, value, note: note.to_owned() };
+    let tiles = vec![
+        tile("typical error (RMSE)", format!("{rmse:.3}"), "in the data's unit"),
+        tile("mean absolute error", format!("{mae:.3}"), "in the data's unit"),
+        tile("inside the 90% interval", percent(inside), "90% is perfect"),
+        tile("negative log likelihood", format!("{nll:.3}"), "lower is better"),
+    ];
+    (format!("Off by {rmse:.3} (RMSE), and {verdict}."), tiles)
+}
+
+/// The weakest, the least calibrated, and those that were not judged.
+fn watched(clients: &[ClientScores]) -> Vec<Watched> {
+    let worst = |of: &dyn Fn(&ClientScores) -> Option<f64>| {
+        let scored = clients.iter().filter_map(|client| Some((client, of(client)?)));
+        scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)))
+    };
+    let mut all = Vec::new();
+    let mut add = |client: &ClientScores, reason: String| {
+        all.push(Watched { id: client.id, name: client.label(), reason });
+    };
+    let scored = clients.iter().filter(|client| client.scores.nll().is_some()).count();
+    if scored > 1 {
+        if let Some((client, wrong)) = worst(&|client| client.scores.accuracy().map(|right| 1.0 - right)) {
+            add(client, format!("lowest accuracy, {}", percent(1.0 - wrong)));
+        }
+        if let Some((client, ece)) = worst(&|client| match client.scores {
+            Scores::Classification { ece, .. } => ece,
+            Scores::Regression { .. } => None,
+        }) {
+            add(client, format!("largest calibration error, {ece:.3}"));
+        }
+        if let Some((client, rmse)) = worst(&|client| match client.scores {
+            Scores::Regression { rmse, .. } => rmse,
+            Scores::Classification { .. } => None,
+        }) {
+            add(client, format!("largest error, RMSE {rmse:.3}"));
+        }
+        if let Some((client, gap)) = worst(&|client| match client.scores {
+            Scores::Regression { coverage_90, .. } => coverage_90.map(|inside| (inside - 0.9).abs()),
+            Scores::Classification { .. } => None,
+        }) {
+            add(client, format!("its 90% intervals miss their level by {:.1} points", 100.0 * gap));
+        }
+    }
+    let unjudged = clients.iter().filter(|client| client.scores.nll().is_none());
+    for client in unjudged.take(MOST_NAMED) {
+        let reason =
+            if client.samples == 0 { "no test data: not judged" } else { "its model diverged: not judged" };
+        add(client, reason.to_owned());
+    }
+    all
+}

@@ -1,0 +1,136 @@
+//! Tables of numbers as shades.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, failed};
+use crate::ReportError;
+
+/// Rows and columns of shades, from none (0) to full (the largest value).
+pub(super) struct Heat<'a> {
+    /// Row after row.
+    pub(super) values: &'a [f64],
+    pub(super) columns: usize,
+    /// Names beside rows and below columns; none for pixels.
+    pub(super) row_names: Vec<String>,
+    pub(super) column_names: Vec<String>,
+    pub(super) row_axis: &'a str,
+    pub(super) column_axis: &'a str,
+    /// What full shade is, in words.
+    pub(super) full: String,
+    /// Whether numbers are written into the cells.
+    pub(super) numbered: bool,
+}
+
+const WIDTH: f64 = 460.0;
+const LEFT: f64 = 108.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 10.0;
+const FOOT: f64 = 66.0;
+
+impl Heat<'_> {
+    fn rows(&self) -> usize {
+        self.values.len() / self.columns.max(1)
+    }
+
+    /// Width and height of a cell.
+    fn cell(&self) -> (f64, f64) {
+        let width = (WIDTH - self.left() - RIGHT) / self.columns.max(1) as f64;
+        // Pixels are square; rows of a table are as high as their names.
+        let height = if self.row_names.is_empty() {
+            width
+        } else {
+            (300.0 / self.rows().max(1) as f64).clamp(8.0, 24.0)
+        };
+        (width, height)
+    }
+
+    fn left(&self) -> f64 {
+        if self.row_names.is_empty() { RIGHT } else { LEFT }
+    }
+}
+
+impl Plot for Heat<'_> {
+    fn size(&self) -> (u32, u32) {
+        let height = TOP + self.rows() as f64 * self.cell().1 + FOOT;
+        (WIDTH as u32, height.ceil() as u32)
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        pen: Pen,
+        _: bool,
+    ) -> Result<Vec<Panel>, ReportError> {
+        let ((width, height), rows) = (self.cell(), self.rows());
+        let largest = self.values.iter().copied().fold(0.0, f64::max);
+        let x = |column: usize| pen.px(self.left() + column as f64 * width);
+        let y = |row: usize| pen.px(TOP + row as f64 * height);
+        for (place, &value) in self.values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            let (row, column) = (place / self.columns, place % self.columns);
+            let shade = (value / largest).clamp(0.0, 1.0);
+            // Numbers stay readable in ink on the darkest shade.
+            let shade = if self.numbered { 0.55 * shade } else { shade };
+            let corners = [(x(column), y(row)), (x(column + 1), y(row + 1))];
+            area.draw(&Rectangle::new(corners, BLUE.mix(shade).filled())).map_err(failed)?;
+            if self.numbered {
+                let middle = ((x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2);
+                let style = pen.text(INK, HPos::Center, VPos::Center);
+                area.draw_text(&format!("{value:.0}"), &style, middle).map_err(failed)?;
+            }
+        }
+        let frame = [(x(0), y(0)), (x(self.columns), y(rows))];
+        area.draw(&Rectangle::new(frame, pen.stroke(LINE, 1.0))).map_err(failed)?;
+        let soft = |side| pen.text(SOFT, side, VPos::Center);
+        // Names at a distance that keeps them apart.
+        let every = (16.0 / height).ceil() as usize;
+        for (row, name) in self.row_names.iter().enumerate().step_by(every.max(1)) {
+            let middle = (y(row) + y(row + 1)) / 2;
+            let place = (x(0) - pen.px(8.0), middle);
+            area.draw_text(&shortened(name, 12), &soft(HPos::Right), place).map_err(failed)?;
+        }
+        let letters = ((width / 8.0) as usize).max(2);
+        let every = (18.0 / width).ceil().max(1.0) as usize;
+        for (column, name) in self.column_names.iter().enumerate().step_by(every) {
+            let place = ((x(column) + x(column + 1)) / 2, y(rows) + pen.px(14.0));
+            area.draw_text(&shortened(name, letters), &soft(HPos::Center), place).map_err(failed)?;
+        }
+        let ink = |side| pen.text(INK, side, VPos::Center);
+        let low = y(rows) + pen.px(if self.column_names.is_empty() { 16.0 } else { 34.0 });
+        let middle = ((x(0) + x(self.columns)) / 2, low);
+        area.draw_text(self.column_axis, &ink(HPos::Center), middle).map_err(failed)?;
+        area.draw_text(self.row_axis, &ink(HPos::Left), (pen.px(8.0), low)).map_err(failed)?;
+        self.key(area, pen, low + pen.px(20.0))
+    }
+}
+
+impl Heat<'_> {
+    /// What the shades mean.
+    fn key<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        pen: Pen,
+        y: i32,
+    ) -> Result<Vec<Panel>, ReportError> {
+        let left = pen.px(self.left());
+        let soft = pen.text(SOFT, HPos::Left, VPos::Center);
+        area.draw_text("0", &soft, (left, y)).map_err(failed)?;
+        for step in 0..10 {
+            let start = left + pen.px(14.0 + 10.0 * f64::from(step));
+            let corners = [(start, y - pen.px(5.0)), (start + pen.px(10.0), y + pen.px(5.0))];
+            let shade = f64::from(step + 1) / 10.0 * if self.numbered { 0.55 } else { 1.0 };
+            area.draw(&Rectangle::new(corners, BLUE.mix(shade).filled())).map_err(failed)?;
+        }
+        area.draw_text(&self.full, &soft, (left + pen.px(122.0), y)).map_err(failed)?;
+        Ok(Vec::new())
+    }
+}
+
+/// A name that fits.
+fn shortened(name: &str, letters: usize) -> String {
+    if name.chars().count() <= letters {
+        return name.to_owned();
+    }
+    name.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+}

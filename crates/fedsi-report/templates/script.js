@@ -1,0 +1,187 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = new Map(data.clients.map((client) => [client.id, client]));
+  const space = "http://www.w3.org/2000/svg";
+
+  // Drawing into a plot: a panel is [left, right, top, bottom, x0, x1, y0, y1], pixels and what they stand for.
+  const add = (group, kind, attributes) => {
+    const node = group.appendChild(document.createElementNS(space, kind));
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+  const x = (panel, value) => panel[0] + (clamp(value, panel[4], panel[5]) - panel[4]) / (panel[5] - panel[4]) * (panel[1] - panel[0]);
+  const y = (panel, value) => panel[3] - (clamp(value, panel[6], panel[7]) - panel[6]) / (panel[7] - panel[6]) * (panel[3] - panel[2]);
+  const box = (group, panel, left, right, low, high, attributes) => add(group, "rect", {
+    x: x(panel, left), width: Math.max(x(panel, right) - x(panel, left), 0),
+    y: y(panel, high), height: Math.max(y(panel, low) - y(panel, high), 0), ...attributes,
+  });
+  const filled = (colour) => ({ fill: `var(--${colour})`, opacity: .75 });
+  const line = (group, panel, points, marked) => {
+    const path = points.map(([a, b], at) => `${at ? "L" : "M"}${x(panel, a)} ${y(panel, b)}`).join("");
+    add(group, "path", { d: path, fill: "none", stroke: "var(--blue)", "stroke-width": 2 });
+    if (marked) for (const [a, b] of points) add(group, "circle", { cx: x(panel, a), cy: y(panel, b), r: 3, fill: "var(--blue)" });
+  };
+  const bars = (group, panel, counts, bins, colour, name) => {
+    const tallest = Math.max(1, ...counts), width = (panel[5] - panel[4]) / bins;
+    counts.forEach((count, at) => {
+      const left = panel[4] + at * width;
+      if (count) box(group, panel, left + .06 * width, left + .94 * width, 0, count / tallest, filled(colour));
+    });
+    const text = add(group, "text", { x: panel[1] - 6, y: panel[2] + 14, "font-size": 13.5, fill: "currentColor", "text-anchor": "end" });
+    text.textContent = `${name}: ${counts.reduce((sum, count) => sum + count, 0)}`;
+  };
+
+  const draw = {
+    reliability(group, [above, below], client) {
+      if (!client.r) return;
+      const total = client.r.reduce((sum, bin) => sum + bin[1], 0);
+      for (const [place, count, right, sure] of client.r) {
+        const left = place / 10 + .004, end = (place + 1) / 10 - .004, reached = right / 1000, claimed = sure / 1000;
+        box(group, above, left, end, 0, reached, filled("blue"));
+        box(group, above, left, end, Math.min(reached, claimed), Math.max(reached, claimed), {
+          fill: claimed > reached ? "var(--vermilion)" : "none", "fill-opacity": .35, stroke: "var(--vermilion)", "stroke-width": 1.5,
+        });
+        box(group, below, left, end, 0, count / total, filled("blue"));
+      }
+    },
+    "risk-coverage"(group, [panel], client) {
+      if (client.k) line(group, panel, client.k.map((risk, at) => [(at + 1) / client.k.length, risk / 1000]), false);
+    },
+    entropy(group, panels, client) {
+      const names = ["right", "wrong", "unseen classes"], colours = ["blue", "vermilion", "orange"];
+      if (client.e) client.e.forEach((counts, at) => bars(group, panels[at], counts, 20, colours[at], names[at]));
+    },
+    "interval-coverage"(group, [panel], client) {
+      if (client.v) line(group, panel, client.v.map((share, at) => [(at + 1) / (client.v.length + 1), share / 1000]), true);
+    },
+    residuals(group, [panel], client) {
+      if (!client.z) return;
+      const total = client.z.reduce((sum, count) => sum + count, 0) || 1;
+      const width = (panel[5] - panel[4]) / client.z.length, density = width / Math.sqrt(2 * Math.PI);
+      const tallest = Math.max(density, ...client.z.map((count) => count / total));
+      bars(group, panel, client.z, client.z.length, "blue", "targets");
+      group.querySelectorAll("rect").forEach((bar) => {
+        const share = Math.max(...client.z) / total / tallest;
+        bar.setAttribute("y", panel[3] - share * (panel[3] - bar.getAttribute("y")));
+        bar.setAttribute("height", share * bar.getAttribute("height"));
+      });
+      const curve = Array.from({ length: 81 }, (_, at) => panel[4] + at / 80 * (panel[5] - panel[4]));
+      const path = curve.map((z, at) => `${at ? "L" : "M"}${x(panel, z)} ${y(panel, density * Math.exp(-.5 * z * z) / tallest)}`);
+      add(group, "path", { d: path.join(""), fill: "none", stroke: "currentColor", "stroke-width": 1.5 });
+    },
+    "error-by-deviation"(group, [panel], client) {
+      if (client.s) line(group, panel, client.s, true);
+    },
+    clients(group, [panel], client) {
+      if (!client.d) return;
+      const [cx, cy] = [x(panel, client.d[0]), y(panel, client.d[1])];
+      add(group, "circle", { cx, cy, r: 7, fill: "var(--vermilion)", stroke: "var(--paper)", "stroke-width": 2 });
+      const right = cx > (panel[0] + panel[1]) / 2;
+      const text = add(group, "text", { x: cx + (right ? -12 : 12), y: cy + 5, "font-size": 14, fill: "currentColor", "text-anchor": right ? "end" : "start" });
+      text.textContent = `client ${client.n}`;
+    },
+  };
+
+  // Cards of one client's samples.
+  const element = (kind, text, name) => {
+    const node = document.createElement(kind);
+    if (text !== undefined) node.textContent = text;
+    if (name) node.className = name;
+    return node;
+  };
+  const named = (number) => data.classes[number] ?? String(number);
+  const card = (one) => {
+    const item = element("li", undefined, "card");
+    if (one.b) {
+      const image = item.appendChild(element("img"));
+      image.alt = `a test sample of class ${named(one.l)}`;
+      image.src = `data:image/png;base64,${one.b}`;
+    }
+    const words = item.appendChild(element("p"));
+    words.append(element("b", named(one.l)), element("span", `sample ${one.i}`));
+    const list = item.appendChild(element("ol"));
+    for (const [place, share] of one.p) {
+      const row = list.appendChild(element("li", undefined, place === one.l ? "true" : ""));
+      const bar = element("i");
+      bar.style.width = `${share / 10}%`;
+      row.append(element("span", named(place)), bar, element("span", `${(share / 10).toFixed(1)}%`));
+    }
+    return item;
+  };
+  const showCards = (client) => {
+    const all = document.getElementById("cards-all"), own = document.getElementById("cards-client");
+    if (!all) return;
+    const gallery = client && data.galleries[client.id];
+    all.hidden = Boolean(client && gallery);
+    own.hidden = !all.hidden;
+    own.replaceChildren();
+    if (!gallery) return;
+    for (const [title, cards, none] of [["Least certain", gallery.u, "No predictions."], ["Most confidently wrong", gallery.w, "Nothing was wrong."]]) {
+      own.append(element("h3", `${title}, client ${client.n}`));
+      const list = element("ul", undefined, "cards");
+      list.append(...cards.map(card));
+      own.append(cards.length ? list : element("p", none, "about"));
+    }
+  };
+
+  // One client, or all of them.
+  const chooser = document.getElementById("client"), rows = [...document.querySelectorAll("#clients tbody tr")];
+  const show = (id) => {
+    const client = id === "" ? undefined : byId.get(Number(id));
+    chooser.value = client ? String(client.id) : "";
+    document.getElementById("scores").textContent = client ? client.t : "";
+    for (const svg of document.querySelectorAll("svg[data-panels]")) {
+      const group = svg.querySelector(".chosen");
+      group.replaceChildren();
+      svg.classList.toggle("one", Boolean(client));
+      if (client) draw[svg.dataset.plot](group, JSON.parse(svg.dataset.panels), client);
+    }
+    for (const row of rows) row.classList.toggle("one", Boolean(client) && row.dataset.client === String(client.id));
+    showCards(client);
+  };
+  chooser.append(...data.clients.map((client) => new Option(`client ${client.n}`, client.id)));
+  chooser.closest(".chooser").hidden = data.clients.length < 2;
+  chooser.addEventListener("change", () => show(chooser.value));
+  for (const button of document.querySelectorAll("button[data-client]")) {
+    button.addEventListener("click", () => { show(button.dataset.client); chooser.scrollIntoView({ block: "start" }); });
+  }
+  for (const row of rows) {
+    row.tabIndex = 0;
+    const choose = () => show(row.classList.contains("one") ? "" : row.dataset.client);
+    row.addEventListener("click", choose);
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+    });
+  }
+
+  // The table: sorted by any column, folded where it is long.
+  const table = document.getElementById("clients"), unfold = document.getElementById("unfold");
+  const value = (row, column) => {
+    const text = row.cells[column].textContent, number = parseFloat(text);
+    return Number.isNaN(number) ? undefined : number;
+  };
+  [...table.tHead.rows[0].cells].forEach((cell, column) => {
+    const button = element("button", cell.textContent);
+    button.type = "button";
+    cell.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = cell.getAttribute("aria-sort") !== "descending";
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      // Clients without a score come last either way.
+      const order = (a, b) => {
+        const [left, right] = [value(a, column), value(b, column)];
+        if (left === undefined || right === undefined) return (left === undefined) - (right === undefined);
+        return down ? right - left : left - right;
+      };
+      table.tBodies[0].append(...[...table.tBodies[0].rows].sort(order));
+    });
+  });
+  if (rows.length > 50) {
+    table.classList.add("folded");
+    unfold.hidden = false;
+    unfold.addEventListener("click", () => { table.classList.remove("folded"); unfold.hidden = true; });
+  }
+})();

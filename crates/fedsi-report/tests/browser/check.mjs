@@ -1,0 +1,90 @@
+// Opens pages of runs in a real browser: nothing complains, nothing is fetched, nothing sticks out, and choosing a
+// client changes its pictures. Usage: node check.mjs BROWSER PAGE...
+import assert from "node:assert/strict";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const [executablePath, ...pages] = process.argv.slice(2);
+assert.ok(executablePath && pages.length, "usage: node check.mjs BROWSER PAGE...");
+
+const live = (page) => page.locator("svg[data-panels]").evaluateAll((all) => all.map((svg) => ({
+  name: svg.dataset.plot,
+  drawn: svg.querySelector(".chosen").innerHTML,
+  title: svg.querySelector("title").textContent,
+})));
+
+/** The page at one width, in one colour scheme. */
+async function check(browser, path, width, colorScheme) {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+  const complaints = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => /^(file|data):/.test(request.url()) || complaints.push(`asks for ${request.url()}`));
+  await page.goto(pathToFileURL(path).href);
+
+  const fits = async (when) => {
+    const widest = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(widest <= width, `${path} is ${widest} wide on a screen of ${width}, ${when}`);
+  };
+  await fits("as it opens");
+  for (const { name, title } of await live(page)) assert.ok(title.length > 20, `${name} has no words for those who do not see it`);
+
+  // The table sorts by a column, both ways.
+  const column = () => page.locator("#clients tbody tr td:nth-child(3)").evaluateAll((cells) =>
+    cells.map((cell) => parseFloat(cell.textContent)).filter((value) => !Number.isNaN(value)));
+  const heading = page.locator("#clients thead th").nth(2);
+  for (const [direction, sign] of [["descending", -1], ["ascending", 1]]) {
+    await heading.locator("button").click();
+    assert.equal(await heading.getAttribute("aria-sort"), direction);
+    const values = await column();
+    assert.deepEqual(values, [...values].sort((a, b) => sign * (a - b)), `not sorted, ${direction}`);
+  }
+
+  // Choosing clients: the plots, the heading, the row and the samples follow; all clients come back.
+  const clients = await page.locator("#client option").evaluateAll((all) => all.map((option) => option.value).filter(Boolean));
+  assert.equal(await page.locator(".chooser").isVisible(), clients.length > 1, "the chooser");
+  if (clients.length > 1) {
+    const before = await live(page);
+    assert.ok(before.every((plot) => plot.drawn === ""), "a client is shown before one is chosen");
+    const [seen, seenCards] = [new Set(), new Set()];
+    for (const client of clients.slice(0, 3)) {
+      await page.selectOption("#client", client);
+      const now = await live(page);
+      const scores = await page.locator("#scores").textContent();
+      assert.ok(scores.length > 5, "no scores of the client");
+      assert.equal(await page.locator("#clients tbody tr.one").getAttribute("data-client"), client);
+      if (!scores.startsWith("no ")) assert.ok(now.every((plot) => plot.drawn.length > 20), `client ${client} is not drawn`);
+      assert.ok(!now.some((plot) => plot.drawn.includes("NaN")), `client ${client} is drawn nowhere`);
+      // Samples are kept of each client where there are few.
+      const own = page.locator("#cards-client");
+      if ((await own.count()) && clients.length <= 40 && !scores.startsWith("no ")) {
+        assert.ok(await own.isVisible() && !(await page.locator("#cards-all").isVisible()), "samples do not follow");
+        assert.ok((await own.locator(".card").count()) > 0, "no samples of the client");
+        seenCards.add(await own.innerHTML());
+      }
+      seen.add(JSON.stringify(now));
+      await fits(`with client ${client}`);
+    }
+    assert.equal(seen.size, Math.min(3, clients.length), "two clients look the same");
+    if (seenCards.size) assert.ok(seenCards.size > 1, "two clients have the same samples");
+    await page.selectOption("#client", "");
+    assert.deepEqual(await live(page), before, "all clients do not come back");
+  }
+  assert.deepEqual(complaints, [], path);
+  await page.close();
+}
+
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update"],
+});
+try {
+  for (const path of pages) {
+    for (const width of [1280, 390]) {
+      for (const scheme of ["light", "dark"]) await check(browser, path, width, scheme);
+    }
+    console.log(`${path}: fine at 1280 and 390, light and dark`);
+  }
+} finally {
+  await browser.close();
+}

@@ -147,10 +147,12 @@ fn read_config(path: &PathBuf) -> Result<Config, String> {
     toml::from_str(&text).map_err(|error| error.message().replace('\n', " "))
 }
 
-/// The settings that decide what a run gives: not its threads, nor a data folder that is never looked into.
+/// The settings that decide what a run gives: not its threads and checkpoints, nor a data folder that is never looked
+/// into.
 pub(crate) fn settings_table(config: &Config) -> Table {
     let mut config = config.clone();
     config.threads = 0;
+    config.checkpoint = fedsi_fl::config::CheckpointConfig::defaults();
     if config.data.dataset == DatasetName::Digits {
         config.data.dir = PathBuf::new();
     }

@@ -19,8 +19,9 @@ pub struct CheckpointConfig {
 }
 
 impl CheckpointConfig {
-    /// Every thirty seconds.
-    pub(crate) const fn defaults() -> Self {
+    /// Every thirty seconds, clients' state in memory.
+    #[must_use]
+    pub const fn defaults() -> Self {
         Self { rounds: 0, seconds: 30.0, state_dir: PathBuf::new() }
     }
 }

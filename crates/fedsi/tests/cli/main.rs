@@ -11,5 +11,6 @@ mod laplace;
 mod own_data;
 mod repeatable;
 mod report;
+mod resume;
 mod run;
 mod support;

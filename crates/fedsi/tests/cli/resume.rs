@@ -1,0 +1,270 @@
+//! Killed, interrupted, damaged: a run goes on and gives the bits it would have given.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bad_input::refuses;
+use crate::support::Scratch;
+
+/// A run of a few seconds that saves its state often.
+const RUN: [&str; 8] = [
+    "run",
+    "--rounds=25",
+    "--clients=4",
+    "--epochs=2",
+    "--set=checkpoint.rounds=2",
+    "--set=fedsi.every=5",
+    "--quiet",
+    "--threads=1",
+];
+
+fn start(scratch: &Scratch, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedsi"));
+    command.args(arguments).current_dir(scratch.path("")).stdout(Stdio::null());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for something to be there while the program runs; whether it came before the program ended.
+fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while !there() {
+        if child.try_wait().unwrap().is_some() {
+            return there();
+        }
+        assert!(started.elapsed() < Duration::from_secs(100), "it never came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+fn lines(scratch: &Scratch, out: &str) -> usize {
+    fs::read_to_string(scratch.path(&format!("{out}/metrics.jsonl"))).map_or(0, |text| text.lines().count())
+}
+
+/// Everything that equal runs have in common, byte for byte.
+fn results(scratch: &Scratch, out: &str) -> BTreeMap<String, Option<Vec<u8>>> {
+    scratch.below(out).into_iter().filter(|(name, _)| name.ends_with(".safetensors")).collect()
+}
+
+fn same(scratch: &Scratch, resumed: &str, whole: &str, what: &str) {
+    let (found, expected) = (results(scratch, resumed), results(scratch, whole));
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{what}: other files");
+    for (name, bytes) in &expected {
+        assert!(found[name] == *bytes, "{what}: {name} differs");
+    }
+    let rounds = |out: &str| -> Vec<_> {
+        let records = scratch.json_lines(&format!("{out}/metrics.jsonl")).into_iter();
+        records.map(|mut record| (record["round"].take(), record["train_loss"].take())).collect()
+    };
+    assert_eq!(rounds(resumed), rounds(whole), "{what}: every round once");
+    let checkpoints = scratch.below(resumed).into_keys().filter(|name| name.contains("round-")).count();
+    assert_eq!(checkpoints, 0, "{what}: a complete run needs no checkpoints");
+}
+
+/// One method of each kind of state: a Gaussian and a chosen prior, personal distributions, samples, kept heads.
+#[test]
+fn killed_at_any_moment_it_goes_on_to_the_same_bits() {
+    let scratch = Scratch::new();
+    for (method, after) in
+        [("fedsi", [3, 8, 21]), ("pfedbayes", [0, 2, 5]), ("fedpop", [1, 4, 9]), ("fedper", [2, 3, 4])]
+    {
+        let name = format!("--method={method}");
+        scratch.succeeds(&[&RUN[..], &[&name, "--out=whole", "--force"]].concat());
+        let mut child = start(&scratch, &[&RUN[..], &[&name, "--out=killed", "--force"]].concat());
+        for (time, round) in after.into_iter().enumerate() {
+            wait_for(&mut child, || lines(&scratch, "killed") >= round && scratch.path("killed/config.toml").exists());
+            // Not always just after a line.
+            std::thread::sleep(Duration::from_millis(7 * (time as u64 + round as u64 % 3)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            child = start(&scratch, &["resume", "killed", "--threads=2", "--quiet"]);
+        }
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{method}: {}", String::from_utf8_lossy(&ended.stderr));
+        same(&scratch, "killed", "whole", method);
+    }
+}
+
+#[test]
+fn clients_state_on_disk_gives_the_same_bits_and_survives_kills() {
+    let scratch = Scratch::new();
+    let method = "--method=fedper";
+    let few = "--participants=2";
+    scratch.succeeds(&[&RUN[..], &[method, few, "--out=whole"]].concat());
+    let mut child = start(&scratch, &[&RUN[..], &[method, few, "--out=disk", "--state-dir=state"]].concat());
+    for round in [5, 12] {
+        wait_for(&mut child, || lines(&scratch, "disk") >= round);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        child = start(&scratch, &["resume", "disk", "--quiet"]);
+    }
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    same(&scratch, "disk", "whole", "on disk");
+    let kept = scratch.below("state").into_iter().filter(|(_, file)| file.is_some()).count();
+    assert!((4..=12).contains(&kept), "{kept} files for four clients: old ones go");
+}
+
+/// The first signal finishes the round and saves.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_saves_and_says_how_to_go_on() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
+    for signal in ["-INT", "-TERM"] {
+        let mut child = start(&scratch, &[&RUN[..], &["--out=stopped", "--force", "--set=checkpoint.rounds=0"]].concat());
+        wait_for(&mut child, || lines(&scratch, "stopped") >= 3);
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let words = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{signal}: {words}");
+        assert!(words.contains("fedsi resume stopped"), "{signal}: {words}");
+        assert!(words.contains("stopped as asked, after round"), "{signal}: {words}");
+        assert!(!scratch.path("stopped/summary.json").exists(), "{signal}: it is not complete");
+        scratch.succeeds(&["resume", "stopped", "--quiet"]);
+        same(&scratch, "stopped", "whole", signal);
+    }
+}
+
+#[test]
+fn a_finished_run_says_so_and_stays_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&["run", "--rounds=1", "--clients=2", "--epochs=1", "--out=r", "--quiet"]);
+    let before = scratch.below("r");
+    let ended = scratch.succeeds(&["resume", "r"]);
+    assert!(ended.stdout.contains("r is complete"), "{}", ended.stdout);
+    assert_eq!(scratch.below("r"), before);
+}
+
+/// A run that was killed in its middle, with two checkpoints.
+fn half_a_run(scratch: &Scratch) -> Vec<String> {
+    let mut child = start(scratch, &[&RUN[..], &["--out=half"]].concat());
+    assert!(wait_for(&mut child, || lines(scratch, "half") >= 7));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut checkpoints: Vec<String> =
+        scratch.below("half").into_keys().filter(|name| name.contains("round-")).collect();
+    checkpoints.sort();
+    assert!((1..=3).contains(&checkpoints.len()), "{checkpoints:?}");
+    checkpoints
+}
+
+#[test]
+fn a_damaged_checkpoint_costs_rounds_and_nothing_else() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
+    let checkpoints = half_a_run(&scratch);
+    // The newest is cut short: the one before it is taken.
+    let newest = format!("half/{}", checkpoints[checkpoints.len() - 1]);
+    let bytes = scratch.bytes(&newest);
+    scratch.write(&newest, &bytes[..bytes.len() / 2]);
+    let ended = scratch.succeeds(&["resume", "half", "--threads=1"]);
+    assert!(ended.stderr.contains("cannot be used: its checksum does not fit"), "{}", ended.stderr);
+    same(&scratch, "half", "whole", "the newest is damaged");
+}
+
+#[test]
+fn with_every_checkpoint_damaged_it_starts_over_and_says_so() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
+    for name in half_a_run(&scratch) {
+        scratch.write(&format!("half/{name}"), b"nothing");
+    }
+    let ended = scratch.succeeds(&["resume", "half"]);
+    assert!(ended.stderr.contains("from the start"), "{}", ended.stderr);
+    same(&scratch, "half", "whole", "all are damaged");
+}
+
+#[test]
+fn what_cannot_go_on_is_refused_with_a_word() {
+    let scratch = Scratch::new();
+    scratch.write("mine/notes.txt", "mine");
+    refuses(
+        &scratch,
+        &["resume"],
+        &[
+            (&["nowhere"], &["nowhere", "is no folder of a run"]),
+            (&["mine"], &["mine", "holds no run that fedsi wrote"]),
+            (&["mine/notes.txt"], &["is no folder of a run"]),
+        ],
+    );
+    // A checkpoint from the future, and one of other settings.
+    let checkpoints = half_a_run(&scratch);
+    let newest = format!("half/{}", checkpoints[checkpoints.len() - 1]);
+    let bytes = scratch.bytes(&newest);
+    let mut newer = bytes.clone();
+    newer[8] = 200;
+    scratch.write(&newest, &newer);
+    refuses(&scratch, &["resume"], &[(&["half"], &["version 200", "newer fedsi"])]);
+    scratch.write(&newest, &bytes);
+    let config = scratch.text("half/config.toml");
+    scratch.write("half/config.toml", config.replace("batch = 50", "batch = 40"));
+    refuses(&scratch, &["resume"], &[(&["half"], &["other settings"])]);
+    scratch.write("half/config.toml", config);
+    // Whoever was refused has touched nothing.
+    scratch.succeeds(&["resume", "half", "--quiet"]);
+}
+
+#[test]
+fn two_processes_never_work_in_one_folder() {
+    let scratch = Scratch::new();
+    let mut child = start(&scratch, &["run", "--rounds=100000", "--clients=4", "--out=r", "--quiet"]);
+    wait_for(&mut child, || lines(&scratch, "r") >= 1);
+    let ended = scratch.fedsi(&["resume", "r"]);
+    let forced = scratch.fedsi(&["run", "--rounds=1", "--out=r", "--force"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for ended in [ended, forced] {
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("in use by another fedsi"), "{}", ended.stderr);
+    }
+}
+
+/// Data that is gone is named; what was saved stays; with the data back the run goes on.
+#[test]
+fn vanished_data_is_named_and_nothing_is_lost() {
+    let scratch = Scratch::new();
+    let rows: String = (0..60).map(|row| format!("{},{},{}\n", row % 7, row % 5, row % 2)).collect();
+    let table = format!("a,b,outcome\n{rows}");
+    scratch.write("table.csv", &table);
+    let run = [
+        "run",
+        "--dataset=files",
+        "--set=data.files.train=table.csv",
+        "--set=data.files.target=outcome",
+        "--set=partition.kind=iid",
+        "--clients=3",
+        "--rounds=400",
+        "--set=checkpoint.rounds=1",
+        "--quiet",
+        "--out=r",
+    ];
+    let mut child = start(&scratch, &run);
+    assert!(wait_for(&mut child, || lines(&scratch, "r") >= 3));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(scratch.path("table.csv")).unwrap();
+    let before = scratch.below("r");
+    refuses(&scratch, &["resume"], &[(&["r"], &["table.csv"])]);
+    assert_eq!(scratch.below("r"), before, "nothing was touched");
+    scratch.write("table.csv", &table);
+    scratch.succeeds(&["resume", "r", "--quiet"]);
+}
+
+/// A place that cannot be written: exit code 1, the way to go on, and the checkpoints before it whole.
+#[test]
+fn what_cannot_be_written_stops_the_run_and_loses_nothing() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
+    half_a_run(&scratch);
+    // Where personal models are to go there is a file: even root cannot make a folder of it.
+    scratch.write("half/clients", "in the way");
+    let ended = scratch.fedsi(&["resume", "half", "--quiet"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("half/clients") && ended.stderr.contains("fedsi resume half"), "{}", ended.stderr);
+    fs::remove_file(scratch.path("half/clients")).unwrap();
+    scratch.succeeds(&["resume", "half", "--quiet"]);
+    same(&scratch, "half", "whole", "after the way was free");
+}

@@ -77,7 +77,7 @@ pub enum Split {
 }
 
 /// How columns were brought to mean 0 and standard deviation 1: `stored = (value - mean) / std`.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Scaling {
     /// The mean of each column over all training rows.
     pub mean: Vec<f64>,
@@ -134,6 +134,16 @@ pub trait Federation: Send + Sync {
     /// How inputs were standardised, one column per feature; `None` where they were not.
     fn input_scaling(&self) -> Option<&Scaling> {
         None
+    }
+
+    /// The names of the inputs, where they are columns of a table.
+    fn input_columns(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// Whether inputs are images of bytes, scaled to [-1, 1].
+    fn has_pixels(&self) -> bool {
+        false
     }
 }
 

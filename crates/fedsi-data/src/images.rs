@@ -64,6 +64,7 @@ fn pool(dataset: DatasetName, shape: Vec<usize>, images: Vec<u8>, labels: Vec<u3
         targets: PoolTargets::Classes(labels),
         task: Task::Classification { classes: CLASSES },
         class_names: (!names.is_empty()).then(|| names.iter().map(|&name| name.to_owned()).collect()),
+        columns: None,
         owners: None,
         train_rows: None,
     }

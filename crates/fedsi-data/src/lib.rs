@@ -36,7 +36,7 @@ pub use error::DataError;
 pub use federation::{Federation, Samples, Scaling, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table, printable};
-pub use read::{InputRows, read_inputs};
+pub use read::{InputForm, InputRows, TargetForm, read_inputs, read_labelled};
 pub use spec::{
     DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind, UnknownDataset,
 };

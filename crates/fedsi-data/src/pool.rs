@@ -43,6 +43,8 @@ pub(crate) struct Pool {
     pub(crate) targets: PoolTargets,
     pub(crate) task: Task,
     pub(crate) class_names: Option<Vec<String>>,
+    /// Names of the features, where the inputs are columns of a table.
+    pub(crate) columns: Option<Vec<String>>,
     pub(crate) owners: Option<Owners>,
     /// Where a test file fixes the split: how many rows, the first ones, are for training.
     pub(crate) train_rows: Option<usize>,
@@ -68,6 +70,7 @@ pub(crate) struct Pooled {
     targets: Targets,
     task: Task,
     class_names: Option<Vec<String>>,
+    columns: Option<Vec<String>>,
     clients: Vec<ClientRows>,
     input_scaling: Option<Scaling>,
     target_scaling: Option<Scaling>,
@@ -103,8 +106,19 @@ impl Pooled {
                 (Targets::Values(values), scaling)
             }
         };
-        let Pool { rows, shape, task, class_names, .. } = pool;
-        Ok(Self { rows, shape, inputs, targets, task, class_names, clients, input_scaling, target_scaling })
+        let Pool { rows, shape, task, class_names, columns, .. } = pool;
+        Ok(Self {
+            rows,
+            shape,
+            inputs,
+            targets,
+            task,
+            class_names,
+            columns,
+            clients,
+            input_scaling,
+            target_scaling,
+        })
     }
 
     fn rows(&self, client: usize, split: Split) -> &[u32] {
@@ -181,5 +195,13 @@ impl Federation for Pooled {
 
     fn input_scaling(&self) -> Option<&Scaling> {
         self.input_scaling.as_ref()
+    }
+
+    fn input_columns(&self) -> Option<&[String]> {
+        self.columns.as_deref()
+    }
+
+    fn has_pixels(&self) -> bool {
+        matches!(self.inputs, Inputs::Bytes(_))
     }
 }

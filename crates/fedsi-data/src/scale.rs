@@ -7,6 +7,11 @@ pub(crate) fn byte_to_unit(byte: u8) -> f32 {
     f32::from(byte) / 127.5 - 1.0
 }
 
+/// The same of a shade that may lie between two bytes.
+pub(crate) fn shade_to_unit(shade: f64) -> f32 {
+    shade as f32 / 127.5 - 1.0
+}
+
 /// Which numbers a file may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Range {

@@ -11,6 +11,7 @@
 //! - [`simulation`]: a whole federation in one process, round by round.
 //! - [`run`]: a simulation with its files; [`checkpoint`]: what it takes to go on with one; [`exhibits`]: what its report
 //!   shows beyond scores.
+//! - [`saved`]: a finished run, opened to predict.
 
 pub mod aggregate;
 pub mod belief;
@@ -22,6 +23,7 @@ pub mod executor;
 pub mod exhibits;
 mod files;
 mod folder;
+mod host;
 pub mod infer;
 pub mod message;
 pub mod methods;
@@ -32,6 +34,7 @@ pub mod predict;
 pub mod predictor;
 pub mod record;
 pub mod run;
+pub mod saved;
 pub mod server;
 pub mod simulation;
 mod state;

@@ -11,7 +11,7 @@ use crate::infer::doubles;
 use crate::methods::Uncertainty;
 use crate::predict::Predictions;
 use crate::record::Validation;
-use crate::work::{LocalData, Trade};
+use crate::work::Trade;
 
 /// Rows predicted at a time with a posterior: their covariances of outputs, or their outputs under every draw, are held
 /// at once.
@@ -31,10 +31,10 @@ pub struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// The model's predictions on the client's test samples. A regression's noise is known from the residuals
-    /// on the client's own `data`, unless the config says it.
+    /// The model's predictions on the client's test samples. `noise` is a regression's: [`Trade::noise`] of the client's
+    /// own data.
     #[must_use]
-    pub fn predict(&self, model: &PersonalModel, data: &LocalData, test: &Samples) -> Predictions {
+    pub fn predict(&self, model: &PersonalModel, noise: &[f64], test: &Samples) -> Predictions {
         match (self.task, &test.targets) {
             (Task::Classification { classes }, Targets::Classes(labels)) => Predictions::Classes {
                 classes,
@@ -46,15 +46,11 @@ impl Predictor<'_> {
                 labels: labels.clone(),
             },
             (Task::Regression { outputs }, Targets::Values(targets)) => {
-                let noise = self.trade.noise(&model.parameters, data);
-                let (mean, variance) = self.moments(model, &test.inputs, &noise);
-                let own_variance = |(index, value): (usize, f64)| {
-                    self.scaling.map_or(value, |scaling| scaling.restore_variance(index % outputs, value))
-                };
+                let (mean, variance) = self.values(model, &test.inputs, noise);
                 Predictions::Values {
                     outputs,
-                    mean: self.own_units(&mean, outputs),
-                    variance: variance.into_iter().enumerate().map(own_variance).collect(),
+                    mean,
+                    variance,
                     targets: self.own_units(&doubles(targets), outputs),
                 }
             }
@@ -62,6 +58,18 @@ impl Predictor<'_> {
             (Task::Classification { .. }, Targets::Values(_))
             | (Task::Regression { .. }, Targets::Classes(_)) => Predictions::none(self.task),
         }
+    }
+
+    /// Mean and variance of each target of each row, in the data's own units; `noise` as [`Trade::noise`] says it.
+    #[must_use]
+    pub fn values(&self, model: &PersonalModel, inputs: &[f32], noise: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let outputs = self.trade.network.outputs();
+        let (mean, variance) = self.moments(model, inputs, noise);
+        let own_variance = |(index, value): (usize, f64)| {
+            self.scaling.map_or(value, |scaling| scaling.restore_variance(index % outputs, value))
+        };
+        let variance = variance.into_iter().enumerate().map(own_variance).collect();
+        (self.own_units(&mean, outputs), variance)
     }
 
     /// The probability of each class for each row of inputs, averaged over what the model believes.

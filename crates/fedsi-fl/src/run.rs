@@ -291,6 +291,8 @@ fn describe(simulation: &Simulation) -> serde_json::Value {
         "input": simulation.network().input_shape(),
         "layers": simulation.network().specs(),
         "class_names": federation.class_names(),
+        "columns": federation.input_columns(),
+        "pixels": federation.has_pixels(),
         "input_scaling": federation.input_scaling(),
         "target_scaling": federation.target_scaling(),
     })
@@ -360,6 +362,7 @@ fn evaluate(
             "posterior": posterior,
             "subnetwork": evaluated.model.belief.laplace().map(|inferred| &inferred.subnetwork),
             "predictive": predictive(&evaluated.model.belief, config),
+            "noise": evaluated.noise,
         });
         write_tensors(&models.join(format!("{}.safetensors", evaluated.model.client)), &tensors, Some(&about))
     };

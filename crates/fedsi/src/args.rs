@@ -45,6 +45,20 @@ pub(crate) enum Command {
     /// Print a complete, commented config, or its JSON schema.
     #[command(args_override_self = true)]
     Config(ConfigArguments),
+    /// Predict with a client's model, or with one fitted to a new client's data.
+    ///
+    /// Inputs are given as the run's data was and scaled as it was. Images: bytes, integers and CSV cells are shades from 0
+    /// to 255, floats are scaled to [-1, 1] already. A CSV has a header; where the run learned from a CSV, columns go by
+    /// their names and the target's and client's may be there. Arrays have a row a sample, or are one sample.
+    ///
+    /// Out comes a row a sample: `row` (a number, or a PNG's name), `class`, `name`, `probability`, `entropy` (in nats),
+    /// `variance` (how far the network's outputs spread over what the model believes; 0 for a point model), `abstain` (with
+    /// --coverage or --risk) and every class's probability `p0`, `p1`, ...; for a regression `mean`, `deviation`, `variance`
+    /// and the 95% interval `low` to `high`, in the data's own units.
+    ///
+    /// --coverage and --risk find a threshold on the run's own test predictions, the client's or, for a new one, all
+    /// clients': it says what would have held there, and guarantees nothing.
+    Predict(PredictArguments),
     /// Score predictions from a JSON file: accuracy and calibration.
     Calibrate(CalibrateArguments),
     /// Compute the subnetwork posterior of a trained network in PyTorch's layout.
@@ -226,6 +240,45 @@ pub(crate) struct ConfigArguments {
     /// Print the JSON schema instead.
     #[arg(long)]
     pub(crate) schema: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PredictArguments {
+    /// The folder of a finished run.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run: PathBuf,
+    /// Whose model: a client's id (from 0), or its name.
+    #[arg(long, value_name = "ID", required_unless_present = "fit", conflicts_with = "fit")]
+    pub(crate) client: Option<String>,
+    /// Instead of --client: fit a model to this labelled data of a new client, starting from what the run learned. CSV
+    /// (with the target's column, `label` for the image datasets), safetensors (with `targets` or `labels`) or NPY.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fit: Option<PathBuf>,
+    /// The targets that belong to an NPY file given to --fit.
+    #[arg(long, value_name = "FILE", requires = "fit")]
+    pub(crate) fit_targets: Option<PathBuf>,
+    /// What to predict for: a CSV, NPY, safetensors (`inputs`) or PNG file, or a folder of PNG files.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Where to write [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to write [default: by the ending of --out, else csv; --json is the same as json].
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<RowFormat>,
+    /// Abstain on all but the surest share of samples, above 0 and at most 1.
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "risk")]
+    pub(crate) coverage: Option<f64>,
+    /// Answer as many samples as possible with at most this share of errors, 0 up to 1.
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub(crate) risk: Option<f64>,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowFormat {
+    Csv,
+    Json,
 }
 
 #[derive(Debug, Args)]

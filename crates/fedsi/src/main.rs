@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Report(report) => commands::report::report(&report, arguments.quiet, arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),
+        Command::Predict(predict) => commands::predict::predict(&predict, &screen, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
         Command::Laplace(laplace) => commands::laplace::laplace(&laplace, arguments.quiet, arguments.json),
     };

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use fedsi_compare::CompareError;
 use fedsi_data::DataError;
+use fedsi_fl::saved::SavedError;
 use fedsi_fl::{ConfigError, RunError};
 use fedsi_metrics::MetricsError;
 
@@ -61,6 +62,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
             || cause
                 .downcast_ref::<DataError>()
                 .is_some_and(|error| !matches!(error, DataError::Fetch { .. }))
+            || cause.downcast_ref::<SavedError>().is_some_and(SavedError::is_bad_input)
             || cause.downcast_ref::<RunError>().is_some_and(RunError::is_bad_input)
     })
 }

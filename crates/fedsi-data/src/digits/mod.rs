@@ -171,6 +171,10 @@ impl Federation for Digits {
     fn target_scaling(&self) -> Option<&Scaling> {
         None
     }
+
+    fn has_pixels(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::arrays::{Array, MOST_CLASSES, Numbers, checked_product, extension, required, same_rows};
-use super::{idx, npy, read_file, table, tensors};
+use super::{npy, read_file, table, tensors};
 use crate::error::{DataError, shown};
-use crate::federation::{Scaling, Task};
+use crate::federation::Task;
 use crate::partition::owned::numbered;
 use crate::pool::{Inputs, Owners, Pool, PoolTargets};
-use crate::scale::{self, Range, byte_to_unit};
+use crate::scale::Range;
 use crate::spec::{FilesSpec, TaskKind};
 
 /// Reads the training file and, where there is one, the test file into one pool, training rows first.
@@ -147,6 +147,7 @@ impl Part {
             targets,
             task,
             class_names,
+            columns: (!self.columns.is_empty()).then_some(self.columns),
             owners,
             train_rows,
         })
@@ -236,60 +237,4 @@ fn as_inputs(array: Array, range: Range) -> Result<Inputs<f64>, DataError> {
         Numbers::Bytes(bytes) => Ok(Inputs::Bytes(bytes)),
         Numbers::Integers(_) | Numbers::Floats(_) => array.floats(range).map(Inputs::Floats),
     }
-}
-
-/// Inputs without targets, ready for a network.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InputRows {
-    /// How many rows there are.
-    pub count: usize,
-    /// Rows x features, row-major, scaled as the training data was.
-    pub inputs: Vec<f32>,
-}
-
-/// Reads inputs to predict for: a .csv table, a .npy array, a .safetensors file, or IDX images.
-///
-/// `files` says what the input array is called, and which columns of a CSV to pass over; a CSV's other columns are
-/// the features, in the order of the training file. `shape` is the shape of one input, and `scaling` is
-/// [`Federation::input_scaling`](crate::Federation::input_scaling): arrays of bytes are images and are scaled to
-/// [-1, 1] instead. Costs the file's memory and the inputs'.
-///
-/// # Errors
-/// Where the file cannot be read, or its rows have another size than `shape`.
-pub fn read_inputs(
-    path: &Path,
-    files: &FilesSpec,
-    shape: &[usize],
-    scaling: Option<&Scaling>,
-) -> Result<InputRows, DataError> {
-    let range = Range::of_files(scaling.is_some());
-    let (rows, width, inputs) = match extension(path).as_str() {
-        "csv" => {
-            let rows = table::read_inputs(path, files, range)?;
-            (rows.count, rows.columns.len(), Inputs::Floats(rows.features))
-        }
-        "npy" => described(npy::read(path)?, range)?,
-        "safetensors" => described(tensors::find(path, &read_file(path)?, &files.inputs)?, range)?,
-        _ => {
-            let images = idx::read(path, 3)?;
-            let rows = images.dimensions.first().copied().unwrap_or(0);
-            (rows, images.dimensions.iter().skip(1).product(), Inputs::Bytes(images.bytes))
-        }
-    };
-    let features: usize = shape.iter().product();
-    if width != features || rows == 0 {
-        let found = format!("{rows} rows of {width} numbers");
-        let expected = format!("at least one row of {features}, an input of shape {shape:?}");
-        let advice = "give the inputs in the form that the model was trained on";
-        return Err(DataError::malformed(path, "the inputs", found, expected, advice));
-    }
-    let inputs = match inputs {
-        Inputs::Bytes(bytes) => bytes.into_iter().map(byte_to_unit).collect(),
-        Inputs::Floats(values) => scale::to_singles(scaling, &values),
-    };
-    Ok(InputRows { count: rows, inputs })
-}
-
-fn described(array: Array, range: Range) -> Result<(usize, usize, Inputs<f64>), DataError> {
-    Ok((array.rows(), array.width(), as_inputs(array, range)?))
 }

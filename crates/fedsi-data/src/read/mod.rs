@@ -5,12 +5,16 @@ pub(crate) mod arrays;
 pub(crate) mod cifar;
 mod files;
 pub(crate) mod idx;
+mod inputs;
+mod labelled;
 mod npy;
+mod picture;
 pub(crate) mod table;
 mod tensors;
 
 pub(crate) use files::open_files;
-pub use files::{InputRows, read_inputs};
+pub use inputs::{InputForm, InputRows, read_inputs};
+pub use labelled::{TargetForm, read_labelled};
 
 use std::io::Read as _;
 use std::path::Path;

@@ -46,7 +46,7 @@ pub(crate) fn headers(path: &Path, reader: &mut Reader<File>) -> Result<Vec<Stri
                 "line 1",
                 found,
                 "each column once",
-                "rename one of them",
+                "rename one of them, or begin the file with a header",
             ));
         }
     }
@@ -116,21 +116,57 @@ pub(crate) fn read(path: &Path, spec: &FilesSpec, range: Range) -> Result<Rows, 
     read_rows(path, reader, &names, &Columns { features, targets, client, task: Some(spec.task) }, range)
 }
 
-/// Reads a table of inputs alone: the target's and the client's columns may be there, and are passed over.
-pub(crate) fn read_inputs(path: &Path, spec: &FilesSpec, range: Range) -> Result<Rows, DataError> {
+/// What is wanted of a table that comes after training.
+pub(crate) struct Wanted<'a> {
+    /// The features in the order of training, where they have names; else all columns that are nothing else.
+    pub(crate) features: Option<&'a [String]>,
+    /// Columns that may be there and are no features.
+    pub(crate) aside: &'a [&'a str],
+    /// Columns to read as targets, and as what.
+    pub(crate) targets: Option<(&'a [&'a str], TaskKind)>,
+}
+
+/// Reads inputs, and targets where they are wanted, of a model that is trained already. Features are found by name.
+pub(crate) fn read_wanted(path: &Path, wanted: &Wanted<'_>, range: Range) -> Result<Rows, DataError> {
     let mut reader = open_csv(path)?;
     let names = headers(path, &mut reader)?;
-    let aside = |name: &String| {
-        *name == spec.target || *name == spec.client || spec.target.split(',').any(|part| part.trim() == name)
+    let is_aside = |name: &String| wanted.aside.contains(&name.as_str());
+    let features = match wanted.features {
+        Some(known) => {
+            let unknown = names.iter().find(|name| !known.contains(name) && !is_aside(name));
+            if let Some(unknown) = unknown {
+                let found = format!("column {}", quoted(unknown));
+                let expected = format!("those of the training data, {}", quoted(&known.join(", ")));
+                let advice = "remove the column, or rename it as in training";
+                return Err(DataError::malformed(path, "line 1", found, expected, advice));
+            }
+            known.iter().map(|name| column(path, &names, name)).collect::<Result<_, _>>()?
+        }
+        None => {
+            refuse_numbers(path, &names)?;
+            (0..names.len()).filter(|&at| !is_aside(&names[at])).collect()
+        }
     };
-    let features = (0..names.len()).filter(|&at| !aside(&names[at])).collect();
-    read_rows(
-        path,
-        reader,
-        &names,
-        &Columns { features, targets: Vec::new(), client: None, task: None },
-        range,
-    )
+    let (targets, task) = match wanted.targets {
+        None => (Vec::new(), None),
+        Some((targets, task)) => {
+            let places: Result<_, _> = targets.iter().map(|name| column(path, &names, name)).collect();
+            (places?, Some(task))
+        }
+    };
+    read_rows(path, reader, &names, &Columns { features, targets, client: None, task }, range)
+}
+
+/// A first line of numbers is data, unless they count the columns: nobody should miss it silently.
+fn refuse_numbers(path: &Path, names: &[String]) -> Result<(), DataError> {
+    let numbers: Option<Vec<f64>> = names.iter().map(|name| name.parse().ok()).collect();
+    match numbers {
+        Some(numbers) if !numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0) => {
+            let advice = "begin the file with the names of its columns";
+            Err(DataError::malformed(path, "line 1", "numbers", "a header", advice))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What each column of a table is.

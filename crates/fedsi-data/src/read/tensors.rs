@@ -7,12 +7,30 @@ use safetensors::{Dtype, SafeTensors};
 use super::arrays::{Array, Numbers};
 use crate::error::{DataError, one_line, quoted};
 
-/// Finds the array of this name in a file that was read whole.
-pub(crate) fn find(path: &Path, bytes: &[u8], name: &str) -> Result<Array, DataError> {
-    let file = SafeTensors::deserialize(bytes).map_err(|error| {
+/// Finds the first array that has one of these names.
+pub(crate) fn find_any(path: &Path, bytes: &[u8], names: &[&str]) -> Result<Array, DataError> {
+    let file = parse(path, bytes)?;
+    if let Some(name) = names.iter().find(|name| file.tensor(name).is_ok()) {
+        return find(path, bytes, name);
+    }
+    let mut held = file.names();
+    held.sort_unstable();
+    let found = format!("only {}", quoted(&held.join(", ")));
+    let place = format!("array {}", quoted(names.first().copied().unwrap_or_default()));
+    let advice = "save the array under this name";
+    Err(DataError::malformed(path, place, found, "an array of this name", advice))
+}
+
+fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>, DataError> {
+    SafeTensors::deserialize(bytes).map_err(|error| {
         let advice = "write it with safetensors' save_file";
         DataError::malformed(path, "the header", one_line(&error.to_string()), "a safetensors file", advice)
-    })?;
+    })
+}
+
+/// Finds the array of this name in a file that was read whole.
+pub(crate) fn find(path: &Path, bytes: &[u8], name: &str) -> Result<Array, DataError> {
+    let file = parse(path, bytes)?;
     let place = format!("array {}", quoted(name));
     let Ok(view) = file.tensor(name) else {
         let mut names = file.names();

@@ -6,18 +6,21 @@ use fedsi_random::Purpose;
 use super::Simulation;
 use crate::RunError;
 use crate::belief::{Belief, PersonalModel};
+use crate::host::Host;
 use crate::infer::{InferenceError, Inferred};
 use crate::predict::Predictions;
 use crate::predictor::Predictor;
 use crate::record::PosteriorSummary;
 use crate::state::State;
-use crate::work::{LocalData, Trained, Workbench};
+use crate::work::{LocalData, Trained};
 
 /// A client at the end of a run.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
     /// Its personal model; what it believes is there for `save` alone, and gone after that.
     pub model: PersonalModel,
+    /// Regression: the standard deviation of the noise of each target, in units of the standardised targets.
+    pub noise: Vec<f64>,
     /// What that posterior was like.
     pub posterior: Option<PosteriorSummary>,
     /// Its test samples.
@@ -40,15 +43,7 @@ impl Simulation {
 
     /// A client's model from what its work led to.
     pub(super) fn model(&self, client: usize, state: State, inferred: Option<Inferred>) -> PersonalModel {
-        let parameters = state.values.clone();
-        let belief = match inferred {
-            Some(inferred) => Belief::Laplace(Box::new(inferred)),
-            None => {
-                let mut rng = self.streams.stream(Purpose::PriorDraws, client as u64, 0);
-                Belief::of(state, &self.procedure.uncertainty, self.network().layout(), &mut rng)
-            }
-        };
-        PersonalModel { client, parameters, belief }
+        self.host().model(client, state, inferred)
     }
 
     /// The personal model of a client that joins after training, from its own data alone: the newest shared
@@ -60,15 +55,17 @@ impl Simulation {
     /// # Errors
     /// A posterior that cannot be computed.
     pub fn welcome(&self, client: usize, data: &LocalData) -> Result<PersonalModel, InferenceError> {
-        let phases = self.procedure.welcome(&self.config);
-        let inference = self.procedure.last_inference(self.chosen);
-        let work = self
-            .cohort(&[client], Purpose::Tuning, &phases, inference.as_ref())
-            .map_err(|error| InferenceError::State(error.to_string()))?
-            .remove(0);
-        let trained = self.executor.trade().carry_out(work, data, &mut Workbench::default());
-        let inferred = trained.posterior.transpose()?;
-        Ok(self.model(client, trained.state, inferred))
+        let own = self.personal.get(client).map_err(|error| InferenceError::State(error.to_string()))?;
+        self.host().welcome(client, &self.start(), own.as_deref(), data)
+    }
+
+    fn host(&self) -> Host<'_> {
+        Host {
+            config: &self.config,
+            procedure: &self.procedure,
+            trade: self.executor.trade(),
+            chosen: self.chosen,
+        }
     }
 
     /// Personalises every client and predicts its test samples. `save` sees each client on the thread that
@@ -99,7 +96,8 @@ impl Simulation {
                     Err(error) => (None, Some(error.to_string())),
                 };
                 let model = self.model(client, state, inferred);
-                let mut predictions = predictor.predict(&model, data, &test);
+                let noise = predictor.trade.noise(&model.parameters, data);
+                let mut predictions = predictor.predict(&model, &noise, &test);
                 if !predictions.are_finite() {
                     problem = Some("its personal model predicts values that are not finite".to_owned());
                 }
@@ -107,7 +105,7 @@ impl Simulation {
                     predictions = Predictions::none(predictor.task);
                 }
                 let posterior = model.belief.summary(self.network().layout());
-                let mut evaluated = Evaluated { model, posterior, samples: test.count, predictions };
+                let mut evaluated = Evaluated { model, noise, posterior, samples: test.count, predictions };
                 save(&evaluated)?;
                 evaluated.model.belief = Belief::Point;
                 Ok((evaluated, problem))

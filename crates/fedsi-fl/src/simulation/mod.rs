@@ -10,8 +10,8 @@ pub use snapshot::Snapshot;
 
 use std::sync::Arc;
 
-use fedsi_data::{Federation, Split, Task};
-use fedsi_nn::{Loss, Network};
+use fedsi_data::{Federation, Split};
+use fedsi_nn::Network;
 use fedsi_random::{Purpose, SERVER, Streams};
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -19,12 +19,13 @@ use crate::aggregate::{Aggregation, Shared, SpreadAverage};
 use crate::calibrate;
 use crate::config::Checked;
 use crate::executor::CpuExecutor;
+use crate::host::Start;
 use crate::infer::Inference;
 use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::personal::PersonalStore;
 use crate::server::Server;
 use crate::state::State;
-use crate::work::{LocalWork, ServerGaussian, Trade};
+use crate::work::{LocalWork, Trade};
 use crate::{Part, RunError};
 
 /// Server, clients and everything between them. Holds the server's state, the clients' personal parts, and no
@@ -56,11 +57,6 @@ impl Simulation {
         let streams = Streams::new(config.seed);
         let procedure = (config.method().declare)(config);
         let initial = initialise(&network, &procedure, streams);
-        let loss = match task {
-            Task::Classification { .. } => Loss::CrossEntropy,
-            // Targets are standardised, and the noise changes no minimum; where there is a prior, its weight knows.
-            Task::Regression { .. } => Loss::Gaussian { noise: 1.0 },
-        };
         let State { values, .. } = initial.part(procedure.shared.range(network.layout()));
         let (shared, spread, every) = match &procedure.uncertainty {
             Uncertainty::Laplace(laplace) => {
@@ -80,7 +76,7 @@ impl Simulation {
             every,
         };
         let server = Server::new(shared, aggregation, config.federation.quorum);
-        let trade = Trade::new(network, loss, config.training.clone(), config.model.noise, streams);
+        let trade = Trade::of_run(network, task, config);
         let held_out = config.validation.fraction;
         let mut executor =
             CpuExecutor::new(trade, Arc::clone(&federation), held_out, streams, config.threads)?;
@@ -135,27 +131,13 @@ impl Simulation {
     /// shared part.
     #[must_use]
     pub fn global_parameters(&self) -> Vec<f32> {
-        self.global_state().values
+        self.start().state.values
     }
 
-    /// The same with what stands around the values.
-    fn global_state(&self) -> State {
-        let mut state = self.initial.clone();
-        let (range, shared) = (self.procedure.shared.range(self.network().layout()), self.server.shared());
-        state.values[range.clone()].copy_from_slice(&shared.values);
-        if let (Some(own), Some(variance)) = (state.deviation.get_mut(range), &shared.variance) {
-            own.iter_mut().zip(variance).for_each(|(deviation, variance)| *deviation = variance.sqrt());
-        }
-        state
-    }
-
-    /// The server's Gaussian; none for point values.
-    fn global_gaussian(&self, mean: &[f32]) -> Option<Arc<ServerGaussian>> {
-        let layout = self.network().layout();
-        let mut variance = vec![f32::INFINITY; layout.len()];
-        variance[self.procedure.shared.range(layout)]
-            .copy_from_slice(self.server.shared().variance.as_ref()?);
-        Some(Arc::new(ServerGaussian { mean: mean.to_vec(), variance }))
+    /// What clients start from.
+    fn start(&self) -> Start {
+        let (layout, part) = (self.network().layout(), self.procedure.shared);
+        Start::new(layout, part, &self.initial, self.server.shared(), self.server.round())
     }
 
     /// Work for each of these clients, from the newest shared part and what the client kept.
@@ -166,24 +148,12 @@ impl Simulation {
         phases: &[Phase],
         inference: Option<&Inference>,
     ) -> Result<Vec<LocalWork>, RunError> {
-        let global = self.global_state();
-        let server = self.global_gaussian(&global.values);
-        let round = self.server.round() + u64::from(purpose == Purpose::Batches);
+        let start = self.start();
         let kept = self.procedure.kept.range(self.network().layout());
         let work = clients.iter().map(|&client| {
-            let mut start = global.clone();
-            if let Some(own) = self.personal.get(client)? {
-                start.put(kept.clone(), &own);
-            }
-            Ok(LocalWork {
-                client,
-                round,
-                purpose,
-                start,
-                server: server.clone(),
-                phases: phases.to_vec(),
-                inference: inference.cloned(),
-            })
+            let own = self.personal.get(client)?;
+            let own = own.as_deref().map(|own| (kept.clone(), own));
+            Ok(start.work(client, purpose, own, phases, inference))
         });
         work.collect()
     }

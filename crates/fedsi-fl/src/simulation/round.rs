@@ -190,7 +190,7 @@ impl Simulation {
             let mut losses = Vec::with_capacity(scales.len());
             let tried = inference.infer_scaled(&evidence, &scales, &mut rng, |inferred| {
                 model.belief = Belief::Laplace(Box::new(inferred));
-                let loss = predictor.predict(&model, data, &data.aside).scores().nll();
+                let loss = predictor.predict(&model, &noise, &data.aside).scores().nll();
                 losses.extend(loss.map(|loss| loss * data.aside.count as f64));
             });
             let problem = match tried {

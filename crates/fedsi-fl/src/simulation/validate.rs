@@ -31,7 +31,8 @@ impl Simulation {
                 let Trained { client, state, posterior, .. } = trained;
                 let inferred = posterior.transpose().map_err(|error| error.to_string())?;
                 let model = self.model(client, state, inferred);
-                let predictions = predictor.predict(&model, data, &data.held_out);
+                let noise = predictor.trade.noise(&model.parameters, data);
+                let predictions = predictor.predict(&model, &noise, &data.held_out);
                 if predictions.are_finite() {
                     Ok((client, predictions))
                 } else {

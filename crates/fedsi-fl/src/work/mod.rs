@@ -7,13 +7,13 @@ mod phases;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedsi_data::{Samples, Targets};
+use fedsi_data::{Samples, Targets, Task};
 use fedsi_nn::{Loss, MeanField, Network, Tape};
 use fedsi_random::{Purpose, Streams};
 
 pub use bench::{Busy, Workbench};
 
-use crate::config::TrainingConfig;
+use crate::config::{Config, TrainingConfig};
 use crate::infer::{Evidence, Inference, InferenceError, Inferred};
 use crate::methods::{Objective, Phase};
 use crate::part::Part;
@@ -117,6 +117,17 @@ impl Trade {
     pub fn new(network: Network, loss: Loss, training: TrainingConfig, noise: f64, streams: Streams) -> Self {
         let head = network.head();
         Self { network, head, loss, training, noise, streams }
+    }
+
+    /// Training of this network as a run's config says.
+    #[must_use]
+    pub fn of_run(network: Network, task: Task, config: &Config) -> Self {
+        let loss = match task {
+            Task::Classification { .. } => Loss::CrossEntropy,
+            // Targets are standardised, and the noise changes no minimum; where there is a prior, its weight knows.
+            Task::Regression { .. } => Loss::Gaussian { noise: 1.0 },
+        };
+        Self::new(network, loss, config.training.clone(), config.model.noise, Streams::new(config.seed))
     }
 
     /// The streams of the run.

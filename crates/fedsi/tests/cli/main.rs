@@ -9,6 +9,7 @@ mod fetch;
 mod folders;
 mod laplace;
 mod own_data;
+mod predict;
 mod repeatable;
 mod report;
 mod resume;

@@ -74,7 +74,9 @@ fn killed_at_any_moment_it_goes_on_to_the_same_bits() {
         scratch.succeeds(&[&RUN[..], &[&name, "--out=whole", "--force"]].concat());
         let mut child = start(&scratch, &[&RUN[..], &[&name, "--out=killed", "--force"]].concat());
         for (time, round) in after.into_iter().enumerate() {
-            wait_for(&mut child, || lines(&scratch, "killed") >= round && scratch.path("killed/config.toml").exists());
+            wait_for(&mut child, || {
+                lines(&scratch, "killed") >= round && scratch.path("killed/config.toml").exists()
+            });
             // Not always just after a line.
             std::thread::sleep(Duration::from_millis(7 * (time as u64 + round as u64 % 3)));
             child.kill().unwrap();
@@ -114,7 +116,8 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
     let scratch = Scratch::new();
     scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
     for signal in ["-INT", "-TERM"] {
-        let mut child = start(&scratch, &[&RUN[..], &["--out=stopped", "--force", "--set=checkpoint.rounds=0"]].concat());
+        let mut child =
+            start(&scratch, &[&RUN[..], &["--out=stopped", "--force", "--set=checkpoint.rounds=0"]].concat());
         wait_for(&mut child, || lines(&scratch, "stopped") >= 3);
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         let ended = child.wait_with_output().unwrap();
@@ -263,7 +266,11 @@ fn what_cannot_be_written_stops_the_run_and_loses_nothing() {
     scratch.write("half/clients", "in the way");
     let ended = scratch.fedsi(&["resume", "half", "--quiet"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("half/clients") && ended.stderr.contains("fedsi resume half"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("half/clients") && ended.stderr.contains("fedsi resume half"),
+        "{}",
+        ended.stderr
+    );
     fs::remove_file(scratch.path("half/clients")).unwrap();
     scratch.succeeds(&["resume", "half", "--quiet"]);
     same(&scratch, "half", "whole", "after the way was free");

@@ -107,9 +107,11 @@ fn safetensors_are_read() {
     let restored = scaling.restore(0, f64::from(values[0]));
     assert!((restored / 2.0 - (restored / 2.0).round()).abs() < 1e-5, "{restored}");
     assert!(federation.label_counts(0, Split::Train).is_empty());
-    let rows = read_inputs(&spec.train, &spec, &[3], federation.input_scaling()).unwrap();
+    let rows = read_inputs(&spec.train, &form(&spec, &[3], federation.input_scaling())).unwrap();
     assert_eq!((rows.count, rows.inputs.len()), (8, 24));
-    assert!(complaint(read_inputs(&spec.train, &spec, &[4], None)).contains("8 rows of 3 numbers"));
+    assert!(
+        complaint(read_inputs(&spec.train, &form(&spec, &[4], None))).contains("an array of shape [8, 3]")
+    );
 
     let text = complaint(open_spec(FilesSpec { target: "y".into(), ..spec.clone() }, PartitionKind::Iid));
     assert!(text.contains("array \"y\"") && text.contains("client, inputs, target"), "{text}");
@@ -139,7 +141,8 @@ fn arrays_keep_their_digits_until_they_are_standardised() {
         let federation = open_spec(regression.clone(), PartitionKind::Iid).unwrap();
         let std = federation.input_scaling().unwrap().std[0];
         assert!((15.0..20.0).contains(&std), "{descr}: {std}");
-        let rows = read_inputs(&regression.train, &regression, &[1], federation.input_scaling()).unwrap();
+        let rows =
+            read_inputs(&regression.train, &form(&regression, &[1], federation.input_scaling())).unwrap();
         evenly_spaced(&rows.inputs, std);
         let mut targets = Vec::new();
         for (client, split) in [(0, Split::Train), (0, Split::Test), (1, Split::Train), (1, Split::Test)] {
@@ -165,9 +168,9 @@ fn huge_numbers_are_refused_unless_they_are_standardised() {
         let inputs = federation.samples(client, Split::Train).inputs;
         assert!(inputs.iter().all(|value| value.is_finite()), "{inputs:?}");
     }
-    let rows = read_inputs(&spec.train, &spec, &[1], federation.input_scaling()).unwrap();
+    let rows = read_inputs(&spec.train, &form(&spec, &[1], federation.input_scaling())).unwrap();
     assert!(rows.inputs.iter().all(|value| value.is_finite()));
     let text = complaint(open_spec(FilesSpec { standardize: false, ..spec.clone() }, PartitionKind::Iid));
     assert!(text.contains("row 3, number 0: found 1e300, expected a finite number within"), "{text}");
-    assert!(complaint(read_inputs(&spec.train, &spec, &[1], None)).contains("found 1e300"));
+    assert!(complaint(read_inputs(&spec.train, &form(&spec, &[1], None))).contains("found 1e300"));
 }

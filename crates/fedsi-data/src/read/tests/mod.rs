@@ -3,12 +3,13 @@
 mod arrays;
 mod damage;
 mod images;
+mod inputs;
 mod tables;
 
 use std::path::Path;
 
 use super::*;
-use crate::federation::{Federation, Split, Targets, Task};
+use crate::federation::{Federation, Scaling, Split, Targets, Task};
 use crate::spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
 
 fn complaint<T>(result: Result<T, DataError>) -> String {
@@ -26,6 +27,11 @@ fn open_spec(files: FilesSpec, kind: PartitionKind) -> Result<Box<dyn Federation
     let defaults = PartitionSpec::defaults(DatasetName::Files, Size::Small);
     let partition = PartitionSpec { kind, clients: 2, test_fraction: 0.25, ..defaults };
     crate::open(&data, &partition, 1)
+}
+
+/// What a network takes that was trained on numbers in files.
+fn form<'a>(files: &'a FilesSpec, shape: &'a [usize], scaling: Option<&'a Scaling>) -> InputForm<'a> {
+    InputForm { dataset: DatasetName::Files, files, shape, columns: None, pixels: false, scaling }
 }
 
 /// Whether standardised values are those of consecutive whole numbers.

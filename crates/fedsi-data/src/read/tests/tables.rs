@@ -77,7 +77,7 @@ fn times_keep_their_digits_until_they_are_standardised() {
     }
     values.sort_by(f32::total_cmp);
     evenly_spaced(&values, scaling.std[0]);
-    let rows = read_inputs(&spec.train, &spec, &[1], Some(scaling)).unwrap();
+    let rows = read_inputs(&spec.train, &form(&spec, &[1], Some(scaling))).unwrap();
     assert_eq!(rows.inputs, values);
     assert!((scaling.restore(0, f64::from(values[7])) - 1_700_000_007.0).abs() < 1e-3);
 }
@@ -91,7 +91,7 @@ fn huge_cells_are_refused_unless_they_are_standardised() {
     let inputs = [federation.samples(1, Split::Train).inputs, federation.samples(1, Split::Test).inputs];
     assert!(inputs.iter().flatten().all(|value| value.is_finite()), "{inputs:?}");
     let expected = "line 5, column \"weight\": found \"1e300\", expected a finite number within";
-    let text = complaint(read_inputs(&spec.train, &spec, &[2], None));
+    let text = complaint(read_inputs(&spec.train, &form(&spec, &[2], None)));
     assert!(text.contains(expected), "{text}");
     let text = complaint(open_spec(FilesSpec { standardize: false, ..spec }, PartitionKind::Natural));
     assert!(text.contains(expected), "{text}");

@@ -1,0 +1,210 @@
+//! Inputs for a network that is trained already.
+
+use std::path::Path;
+
+use super::arrays::{Array, Numbers, checked_product, extension};
+use super::{idx, npy, picture, read_file, table, tensors};
+use crate::error::{DataError, shown};
+use crate::federation::Scaling;
+use crate::scale::{self, Range, byte_to_unit, shade_to_unit};
+use crate::spec::{DatasetName, FilesSpec};
+
+/// What a trained network takes: how a file becomes its inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct InputForm<'a> {
+    /// The dataset it was trained on.
+    pub dataset: DatasetName,
+    /// For the user's own files: what the input array is called, and which columns of a table are no features.
+    pub files: &'a FilesSpec,
+    /// The shape of one input.
+    pub shape: &'a [usize],
+    /// The names of the features, where it was trained on a table:
+    /// [`Federation::input_columns`](crate::Federation::input_columns).
+    pub columns: Option<&'a [String]>,
+    /// Whether it was trained on images of bytes: [`Federation::has_pixels`](crate::Federation::has_pixels).
+    pub pixels: bool,
+    /// How its inputs were standardised: [`Federation::input_scaling`](crate::Federation::input_scaling).
+    pub scaling: Option<&'a Scaling>,
+}
+
+/// Inputs without targets, ready for a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputRows {
+    /// How many rows there are.
+    pub count: usize,
+    /// Rows x features, row-major, scaled as the training data was.
+    pub inputs: Vec<f32>,
+    /// What each row is called, where it comes from a file of its own.
+    pub names: Option<Vec<String>>,
+}
+
+/// Reads inputs to predict for: a .csv table with a header, a .npy array, a .safetensors file, IDX images, a .png
+/// image, or a folder of such images (in the order of their names).
+///
+/// Inputs are given as the training data was, and scaled as it was. A table's features are found by their names where
+/// the model was trained on a table; else there are as many columns as inputs. Arrays have a row a sample, or are one
+/// sample. Where the model was trained on images, bytes, integers and tables hold shades from 0 to 255, and floats are
+/// scaled to [-1, 1] already. Costs the file's memory and the inputs'.
+///
+/// # Errors
+/// Where the file cannot be read, or its rows have another size or other columns than the model was trained on.
+pub fn read_inputs(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataError> {
+    if path.is_dir() {
+        return picture::read_folder(path, form);
+    }
+    let (count, inputs) = match extension(path).as_str() {
+        "csv" => {
+            let wanted = table::Wanted { features: form.columns, aside: &form.aside(), targets: None };
+            let rows = table::read_wanted(path, &wanted, form.range())?;
+            (rows.count, form.table_inputs(path, &rows)?)
+        }
+        "npy" => form.array_inputs(npy::read(path)?)?,
+        "safetensors" => form.array_inputs(form.find_inputs(path, &read_file(path)?)?)?,
+        "png" => return picture::read_one(path, form),
+        _ if path.file_name().is_some_and(|name| name.to_string_lossy().contains("idx")) => {
+            let idx::Idx { dimensions, bytes } = idx::read(path, 3)?;
+            let place = "the images".to_owned();
+            let numbers = Numbers::Bytes(bytes);
+            form.array_inputs(Array { path: path.to_path_buf(), place, shape: dimensions, numbers })?
+        }
+        _ => {
+            return Err(unknown_ending(
+                path,
+                "a .csv, .npy, .safetensors or .png file, or a folder of .png files",
+            ));
+        }
+    };
+    Ok(InputRows { count, inputs, names: None })
+}
+
+/// A file whose format cannot be told; where there is none, the system says so.
+pub(crate) fn unknown_ending(path: &Path, expected: &str) -> DataError {
+    if let Err(source) = std::fs::metadata(path) {
+        return DataError::io("read", path, source);
+    }
+    let name = path.file_name().map_or(path, Path::new);
+    DataError::malformed(path, "the ending", shown(name), expected, "save it in one of these formats")
+}
+
+impl InputForm<'_> {
+    /// Numbers in one input.
+    fn features(&self) -> usize {
+        checked_product(self.shape).unwrap_or(0)
+    }
+
+    /// Which numbers a file may hold.
+    pub(crate) const fn range(&self) -> Range {
+        Range::of_files(self.scaling.is_some())
+    }
+
+    /// The columns of a table that hold targets.
+    pub(crate) fn target_columns(&self) -> Vec<&str> {
+        match self.dataset {
+            DatasetName::Files => self.files.target.split(',').map(str::trim).collect(),
+            _ => vec!["label"],
+        }
+    }
+
+    /// The columns of a table that may be there and are no features.
+    pub(crate) fn aside(&self) -> Vec<&str> {
+        let mut aside = self.target_columns();
+        if self.dataset == DatasetName::Files {
+            aside.extend([self.files.target.as_str(), self.files.client.as_str()]);
+        }
+        aside
+    }
+
+    /// The array of inputs in a safetensors file: under the name of the training file, or `inputs`.
+    pub(crate) fn find_inputs(&self, path: &Path, bytes: &[u8]) -> Result<Array, DataError> {
+        tensors::find_any(path, bytes, &[self.files.inputs.as_str(), "inputs"])
+    }
+
+    /// A table's features, scaled.
+    pub(crate) fn table_inputs(&self, path: &Path, rows: &table::Rows) -> Result<Vec<f32>, DataError> {
+        let (width, features) = (rows.columns.len(), self.features());
+        if width != features {
+            let found = format!("{width} columns");
+            let expected = format!("{features}, an input of shape {:?}", self.shape);
+            let advice = "give the inputs in the form that the model was trained on";
+            return Err(DataError::malformed(path, "the inputs", found, expected, advice));
+        }
+        if !self.pixels {
+            return Ok(scale::to_singles(self.scaling, &rows.features));
+        }
+        let place = |at: usize| format!("row {}, column {:?}", at / width, rows.columns[at % width]);
+        shades(path, &rows.features, place)
+    }
+
+    /// An array as rows: how many, and their numbers, scaled.
+    pub(crate) fn array_inputs(&self, mut array: Array) -> Result<(usize, Vec<f32>), DataError> {
+        let (rows, width) = (self.rows_of(&array)?, self.features());
+        array.shape = vec![rows, width];
+        if !self.pixels {
+            return Ok((rows, scale::to_singles(self.scaling, &array.floats(self.range())?)));
+        }
+        let (path, name) = (array.path.clone(), array.place.clone());
+        let place = |at: usize| format!("{name}, row {}, number {}", at / width, at % width);
+        let inputs = match array.numbers {
+            Numbers::Bytes(bytes) => bytes.into_iter().map(byte_to_unit).collect(),
+            Numbers::Integers(values) => {
+                let values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
+                shades(&path, &values, place)?
+            }
+            Numbers::Floats(_) => {
+                let values = array.floats(Range::Single)?;
+                within(
+                    &path,
+                    &values,
+                    place,
+                    -1.0..=1.0,
+                    "floats scaled to [-1, 1], or bytes from 0 to 255",
+                )?;
+                values.into_iter().map(|value| value as f32).collect()
+            }
+        };
+        Ok((rows, inputs))
+    }
+
+    /// How many inputs an array holds: a row each, or all of it one input.
+    fn rows_of(&self, array: &Array) -> Result<usize, DataError> {
+        let shape = &array.shape;
+        // Sides of 1 say nothing; a flat row is an image all the same. Sides in another order are another image.
+        let same = |sides: &[usize]| {
+            let long = |sides: &[usize]| sides.iter().copied().filter(|&side| side != 1).collect::<Vec<_>>();
+            checked_product(sides) == Some(self.features())
+                && (sides.len() <= 1 || self.shape.len() == 1 || long(sides) == long(self.shape))
+        };
+        if shape.first().is_some_and(|&rows| rows > 0) && same(&shape[1..]) {
+            return Ok(array.rows());
+        }
+        if !shape.is_empty() && same(shape) {
+            return Ok(1);
+        }
+        let found = format!("an array of shape {shape:?}");
+        let expected = format!("at least one row of shape {:?}, or [{}]", self.shape, self.features());
+        let advice = "give the inputs in the form that the model was trained on";
+        Err(DataError::malformed(&array.path, array.place.clone(), found, expected, advice))
+    }
+}
+
+/// Shades of an image, scaled.
+fn shades(path: &Path, values: &[f64], place: impl Fn(usize) -> String) -> Result<Vec<f32>, DataError> {
+    within(path, values, place, 0.0..=255.0, "shades from 0 to 255")?;
+    Ok(values.iter().map(|&value| shade_to_unit(value)).collect())
+}
+
+fn within(
+    path: &Path,
+    values: &[f64],
+    place: impl Fn(usize) -> String,
+    range: std::ops::RangeInclusive<f64>,
+    expected: &str,
+) -> Result<(), DataError> {
+    match values.iter().position(|value| !range.contains(value)) {
+        None => Ok(()),
+        Some(at) => {
+            let advice = "give images as the training data had them";
+            Err(DataError::malformed(path, place(at), values[at].to_string(), expected, advice))
+        }
+    }
+}

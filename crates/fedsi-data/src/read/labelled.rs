@@ -1,0 +1,145 @@
+//! Labelled samples of a client that a network was not trained on.
+
+use std::path::Path;
+
+use super::arrays::{Array, extension};
+use super::inputs::{InputForm, unknown_ending};
+use super::{npy, read_file, table, tensors};
+use crate::error::{DataError, quoted};
+use crate::federation::{Samples, Scaling, Targets, Task};
+use crate::scale;
+use crate::spec::{DatasetName, TaskKind};
+
+/// What a trained network says, as far as targets in files must agree with it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetForm<'a> {
+    /// What is predicted.
+    pub task: Task,
+    /// The names of the classes, where they have any.
+    pub class_names: Option<&'a [String]>,
+    /// How regression targets were standardised.
+    pub scaling: Option<&'a Scaling>,
+}
+
+/// Reads samples of one client to learn from: a .csv table with the target's column (`label` for the known image
+/// datasets), a .safetensors file with the target's array (or `targets`, or `labels`), or .npy arrays of inputs and of
+/// `targets`.
+///
+/// Classes in a table go by their names where they have any, else by their numbers; in arrays by their numbers. Inputs
+/// are as for [`read_inputs`](super::read_inputs).
+///
+/// # Errors
+/// Where a file cannot be read or does not fit what the network was trained on: its inputs, a class it does not know,
+/// another number of targets.
+pub fn read_labelled(
+    path: &Path,
+    targets: Option<&Path>,
+    inputs: &InputForm<'_>,
+    wanted: &TargetForm<'_>,
+) -> Result<Samples, DataError> {
+    match (extension(path).as_str(), targets) {
+        ("npy", Some(targets)) if extension(targets) == "npy" => {
+            from_arrays(npy::read(path)?, npy::read(targets)?, inputs, wanted)
+        }
+        ("npy", Some(targets)) => Err(unknown_ending(targets, "a .npy file, as the inputs are")),
+        ("npy", None) => {
+            let advice = "give the file of the targets too";
+            Err(DataError::malformed(path, "the targets", "inputs alone", "a second .npy file", advice))
+        }
+        (_, Some(targets)) => {
+            let advice = "leave the second file out";
+            let expected = "inputs in a .npy file, as other formats hold their targets";
+            Err(DataError::malformed(targets, "the targets", "a second file", expected, advice))
+        }
+        ("csv", None) => from_table(path, inputs, wanted),
+        ("safetensors", None) => {
+            let bytes = read_file(path)?;
+            let own = match inputs.dataset {
+                DatasetName::Files => inputs.files.target.as_str(),
+                _ => "labels",
+            };
+            let targets = tensors::find_any(path, &bytes, &[own, "targets", "labels"])?;
+            from_arrays(inputs.find_inputs(path, &bytes)?, targets, inputs, wanted)
+        }
+        _ => Err(unknown_ending(path, "samples with their targets: a .csv, .safetensors or .npy file")),
+    }
+}
+
+fn from_table(path: &Path, inputs: &InputForm<'_>, wanted: &TargetForm<'_>) -> Result<Samples, DataError> {
+    let (task, columns) = match wanted.task {
+        Task::Classification { .. } if inputs.dataset == DatasetName::Files => {
+            (TaskKind::Classification, vec![inputs.files.target.as_str()])
+        }
+        Task::Classification { .. } => (TaskKind::Classification, inputs.target_columns()),
+        // One target's name may have a comma in it.
+        Task::Regression { outputs: 1 } => (TaskKind::Regression, vec![inputs.files.target.as_str()]),
+        Task::Regression { .. } => (TaskKind::Regression, inputs.target_columns()),
+    };
+    let aside = inputs.aside();
+    let asked = table::Wanted { features: inputs.columns, aside: &aside, targets: Some((&columns, task)) };
+    let mut rows = table::read_wanted(path, &asked, inputs.range())?;
+    let (count, labels) = (rows.count, std::mem::take(&mut rows.labels));
+    let targets = match wanted.task {
+        Task::Regression { .. } => Targets::Values(scale::to_singles(wanted.scaling, &rows.values)),
+        Task::Classification { classes } => {
+            let names = wanted.class_names.unwrap_or_default();
+            // Names of the user's own are all there is; those of a known dataset stand beside its numbers.
+            let numbered = names.is_empty() || inputs.dataset != DatasetName::Files;
+            let class = |(row, text): (usize, &String)| {
+                let by_number = || text.parse().ok().filter(|&class| numbered && class < classes);
+                let found = names.iter().position(|name| name == text).or_else(by_number);
+                found.map(|class| class as u32).ok_or_else(|| {
+                    let place = format!("row {row}, column {}", quoted(columns[0]));
+                    let known = if names.is_empty() {
+                        format!("a class from 0 to {}", classes - 1)
+                    } else {
+                        format!("one of {}", quoted(&names.join(", ")))
+                    };
+                    unknown_class(path, place, quoted(text), known)
+                })
+            };
+            Targets::Classes(labels.iter().enumerate().map(class).collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(Samples { count, inputs: inputs.table_inputs(path, &rows)?, targets })
+}
+
+fn from_arrays(
+    array: Array,
+    targets: Array,
+    inputs: &InputForm<'_>,
+    wanted: &TargetForm<'_>,
+) -> Result<Samples, DataError> {
+    let (path, place) = (targets.path.clone(), targets.place.clone());
+    let (count, inputs_of_rows) = inputs.array_inputs(array)?;
+    if targets.rows() != count {
+        let (found, expected) =
+            (format!("{} rows", targets.rows()), format!("{count}, as many as the inputs"));
+        let advice = "take both arrays from the same samples";
+        return Err(DataError::malformed(&path, place, found, expected, advice));
+    }
+    let targets = match wanted.task {
+        Task::Regression { outputs } if targets.width() != outputs => {
+            let found = format!("{} numbers a row", targets.width());
+            let expected = format!("{outputs}, as in training");
+            return Err(DataError::malformed(&path, place, found, expected, "give all targets and no other"));
+        }
+        Task::Regression { .. } => {
+            Targets::Values(scale::to_singles(wanted.scaling, &targets.floats(inputs.range())?))
+        }
+        Task::Classification { classes } => {
+            let labels = targets.classes()?;
+            if let Some(row) = labels.iter().position(|&label| label as usize >= classes) {
+                let place = format!("{place}, row {row}");
+                let known = format!("a class from 0 to {}", classes - 1);
+                return Err(unknown_class(&path, place, labels[row].to_string(), known));
+            }
+            Targets::Classes(labels)
+        }
+    };
+    Ok(Samples { count, inputs: inputs_of_rows, targets })
+}
+
+fn unknown_class(path: &Path, place: String, found: String, expected: String) -> DataError {
+    DataError::malformed(path, place, found, expected, "the network knows no other class: remove such rows")
+}

@@ -1,0 +1,144 @@
+//! A finished run, opened to predict: its settings, its clients' models and its server, without its data.
+//!
+//! ```no_run
+//! use fedsi_fl::saved::SavedRun;
+//!
+//! let run = SavedRun::open("runs/fedsi-digits-small-s1".as_ref())?;
+//! let model = run.client(run.find("3")?)?;
+//! let rows = fedsi_data::read_inputs("images.npy".as_ref(), &model.input_form(&run))?;
+//! let answers = model.answer(&rows.inputs)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod abstain;
+mod error;
+mod model;
+mod server;
+
+pub use abstain::{Goal, Threshold, surest};
+pub use error::SavedError;
+pub use model::{Answers, SavedModel};
+pub use server::SavedServer;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::config::{Checked, Overrides, hint, resolve};
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct SavedRun {
+    path: PathBuf,
+    config: Checked,
+    clients: Vec<SavedClient>,
+}
+
+/// A client of a finished run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct SavedClient {
+    /// Counted from 0.
+    pub id: usize,
+    /// Its own name, where the data has one.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+/// What of `summary.json` is needed.
+#[derive(Deserialize)]
+struct Outline {
+    clients: Vec<SavedClient>,
+}
+
+impl SavedRun {
+    /// Opens a run's folder. Reads its config and its summary.
+    ///
+    /// # Errors
+    /// A folder that holds no complete run.
+    pub fn open(path: &Path) -> Result<Self, SavedError> {
+        let owned = || path.to_path_buf();
+        if !path.join("config.toml").is_file() {
+            return Err(SavedError::NotARun { path: owned() });
+        }
+        let summary = path.join("summary.json");
+        let text = match fs::read(&summary) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(SavedError::Unfinished { path: owned() });
+            }
+            read => read.map_err(|error| damaged(&summary, error))?,
+        };
+        let Outline { clients } = serde_json::from_slice(&text).map_err(|error| damaged(&summary, error))?;
+        let config = resolve(&[Overrides::from_file(&path.join("config.toml"))?])?.check()?;
+        // As in a run: its sums are those of one thread.
+        faer::disable_global_parallelism();
+        Ok(Self { path: owned(), config, clients })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run's settings.
+    #[must_use]
+    pub const fn config(&self) -> &Checked {
+        &self.config
+    }
+
+    /// Its clients, in the order of their ids.
+    #[must_use]
+    pub fn clients(&self) -> &[SavedClient] {
+        &self.clients
+    }
+
+    /// The client of this id or, where no client has it as its id, of this name.
+    ///
+    /// # Errors
+    /// No such client: says how many there are, or the nearest name.
+    pub fn find(&self, wanted: &str) -> Result<usize, SavedError> {
+        let by_id =
+            wanted.parse::<usize>().ok().and_then(|id| self.clients.iter().find(|client| client.id == id));
+        let by_name = || self.clients.iter().find(|client| client.name.as_deref() == Some(wanted));
+        by_id.or_else(by_name).map(|client| client.id).ok_or_else(|| {
+            let names = self.clients.iter().filter_map(|client| client.name.as_deref());
+            let known = match self.clients.len() {
+                1 => "one client, 0".to_owned(),
+                count => format!("{count} clients, 0 to {}", count.saturating_sub(1)),
+            };
+            SavedError::UnknownClient { wanted: wanted.to_owned(), hint: hint(wanted, names), known }
+        })
+    }
+
+    /// Reads a client's own model. Costs its file.
+    ///
+    /// # Errors
+    /// A model that was not saved, is damaged, or had diverged.
+    pub fn client(&self, id: usize) -> Result<SavedModel, SavedError> {
+        if !self.config.output.personal_models {
+            return Err(SavedError::NoModels { path: self.path.clone() });
+        }
+        let path = self.path.join("clients").join(format!("{id}.safetensors"));
+        SavedModel::read(&path, &self.config)
+    }
+
+    /// Reads the server's state: what a new client starts from.
+    ///
+    /// # Errors
+    /// A file that is missing or damaged.
+    pub fn server(&self) -> Result<SavedServer, SavedError> {
+        SavedServer::read(&self.path.join("checkpoint/server.safetensors"), &self.config)
+    }
+}
+
+fn damaged(path: &Path, reason: impl std::fmt::Display) -> SavedError {
+    let reason = reason.to_string().replace('\n', " ");
+    SavedError::Damaged { path: path.to_path_buf(), reason }
+}
+
+/// A file of the run, whole.
+fn read(path: &Path) -> Result<Vec<u8>, SavedError> {
+    fs::read(path).map_err(|error| damaged(path, error))
+}

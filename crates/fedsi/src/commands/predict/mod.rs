@@ -1,0 +1,133 @@
+//! `fedsi predict`.
+
+mod rows;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use fedsi_data::{InputForm, Task, read_inputs, read_labelled};
+use fedsi_fl::saved::{Goal, SavedModel, SavedRun, Threshold};
+use fedsi_fl::write_whole;
+
+use crate::args::{PredictArguments, RowFormat};
+use crate::output::{BadInput, print};
+use crate::progress::Screen;
+use rows::Sheet;
+
+pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
+    let goal = goal(arguments)?;
+    let format = format(arguments, json)?;
+    refuse_unwritable(arguments.out.as_deref())?;
+    let run = SavedRun::open(&arguments.run)?;
+    let client = arguments.client.as_deref().map(|wanted| run.find(wanted)).transpose()?;
+    let model = match (client, &arguments.fit) {
+        (Some(client), _) => run.client(client)?,
+        (None, Some(data)) => fit(&run, data, arguments)?,
+        (None, None) => return Err(BadInput("give --client ID or --fit FILE".to_owned()).into()),
+    };
+    let form = model.input_form(&run);
+    let inputs = read_inputs(&arguments.input, &form)?;
+    warn_of_other_units(&arguments.input, &form, &inputs.inputs);
+    // Before the work: a goal that cannot be had is an error.
+    let found = |goal| Threshold::find(&run, client, goal, model.target_scaling());
+    let threshold = goal.map(found).transpose()?;
+    let answers = model.answer(&inputs.inputs)?;
+    let doubt = answers.doubt(model.target_scaling());
+    let abstain = threshold.map(|threshold| threshold.abstains(&doubt));
+    if let (Some(threshold), false) = (&threshold, screen.quiet) {
+        say(threshold, client, model.task())?;
+    }
+    let sheet = Sheet {
+        run: &run,
+        client,
+        fit: arguments.fit.as_deref(),
+        model: &model,
+        names: inputs.names.as_deref(),
+        answers: &answers,
+        goal: goal.zip(threshold),
+        abstain: abstain.as_deref(),
+    };
+    let text = match format {
+        RowFormat::Csv => sheet.csv()?,
+        RowFormat::Json => sheet.json()?,
+    };
+    match &arguments.out {
+        Some(path) => Ok(write_whole(path, text.as_bytes())?),
+        None => print(&text),
+    }
+}
+
+/// A model for a client that the run did not have.
+fn fit(run: &SavedRun, data: &Path, arguments: &PredictArguments) -> anyhow::Result<SavedModel> {
+    let server = run.server()?;
+    let (inputs, targets) = (server.input_form(run), server.target_form());
+    let samples = read_labelled(data, arguments.fit_targets.as_deref(), &inputs, &targets)?;
+    Ok(server.welcome(run, samples)?)
+}
+
+fn goal(arguments: &PredictArguments) -> Result<Option<Goal>, BadInput> {
+    match (arguments.coverage, arguments.risk) {
+        (Some(share), _) if share > 0.0 && share <= 1.0 => Ok(Some(Goal::Coverage(share))),
+        (Some(share), _) => {
+            Err(BadInput(format!("--coverage {share}: expected a share above 0 and at most 1")))
+        }
+        (None, Some(share)) if (0.0..=1.0).contains(&share) => Ok(Some(Goal::Risk(share))),
+        (None, Some(share)) => Err(BadInput(format!("--risk {share}: expected a share from 0 to 1"))),
+        (None, None) => Ok(None),
+    }
+}
+
+fn format(arguments: &PredictArguments, json: bool) -> Result<RowFormat, BadInput> {
+    if json && arguments.format == Some(RowFormat::Csv) {
+        return Err(BadInput("--json and --format csv: choose one of them".to_owned()));
+    }
+    let ending = arguments.out.as_ref().and_then(|path| path.extension());
+    let by_ending = if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+        RowFormat::Json
+    } else {
+        RowFormat::Csv
+    };
+    Ok(arguments.format.unwrap_or(if json { RowFormat::Json } else { by_ending }))
+}
+
+/// A place that cannot be written is told before the work.
+fn refuse_unwritable(out: Option<&Path>) -> Result<(), BadInput> {
+    let Some(path) = out else { return Ok(()) };
+    let bad = |reason: &str| Err(BadInput(format!("--out {}: {reason}", path.display())));
+    match path.parent() {
+        _ if path.is_dir() => bad("it is a folder; name a file in it"),
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            bad("its folder does not exist; make it first")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Images given as floats from 0 to 1 are numbers all the same, and nonsense to a network that takes -1 to 1.
+fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
+    let array = path.extension().is_some_and(|ending| ending == "npy" || ending == "safetensors");
+    if form.pixels && array && inputs.iter().all(|&value| value >= 0.0) {
+        tracing::warn!("no input is below 0: images given as floats are scaled to [-1, 1], not [0, 1]");
+    }
+}
+
+/// What the threshold is, and what it did.
+fn say(threshold: &Threshold, client: Option<usize>, task: Task) -> anyhow::Result<()> {
+    let whose = client.map_or("all clients".to_owned(), |client| format!("client {client}"));
+    let found = format!("found on {} test samples of {whose}", threshold.samples);
+    let text = match (threshold.doubt, task) {
+        (None, _) => format!("warning: every row abstains: no threshold keeps this risk ({found})"),
+        (Some(doubt), Task::Classification { .. }) => format!(
+            "abstaining below a probability of {:.4}, {found}: there it answers {:.1}% with {:.1}% wrong; an estimate, \
+             no guarantee",
+            1.0 - doubt,
+            100.0 * threshold.coverage,
+            100.0 * threshold.risk.unwrap_or(0.0)
+        ),
+        (Some(doubt), Task::Regression { .. }) => format!(
+            "abstaining above a deviation of {doubt:.4}, {found}: there it answers {:.1}%; an estimate, no guarantee",
+            100.0 * threshold.coverage
+        ),
+    };
+    Ok(writeln!(io::stderr(), "{text}")?)
+}

@@ -1,0 +1,218 @@
+//! Predictions as rows of a CSV or JSON file.
+
+use std::path::Path;
+
+use fedsi_fl::saved::{Answers, Goal, SavedModel, SavedRun, Threshold, surest};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Half the width of a 95% interval of a Gaussian, in standard deviations.
+const HALF_95: f64 = 1.959_963_984_540_054;
+
+/// Everything that is written.
+pub(super) struct Sheet<'a> {
+    pub(super) run: &'a SavedRun,
+    /// None: a new client.
+    pub(super) client: Option<usize>,
+    pub(super) fit: Option<&'a Path>,
+    pub(super) model: &'a SavedModel,
+    /// Names of the rows, where they have any.
+    pub(super) names: Option<&'a [String]>,
+    pub(super) answers: &'a Answers,
+    pub(super) goal: Option<(Goal, Threshold)>,
+    pub(super) abstain: Option<&'a [bool]>,
+}
+
+/// A row's number, or the name of its file.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Key<'a> {
+    Number(usize),
+    Name(&'a str),
+}
+
+/// What is said of a row. Probabilities stay single, so that they print as short as they are.
+#[derive(Serialize)]
+struct Class<'a> {
+    row: Key<'a>,
+    class: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    probability: f32,
+    entropy: f64,
+    variance: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstain: Option<bool>,
+    probabilities: &'a [f32],
+}
+
+/// What is said of a row's targets, one after another.
+#[derive(Serialize)]
+struct Values<'a> {
+    row: Key<'a>,
+    mean: &'a [f64],
+    deviation: Vec<f64>,
+    variance: &'a [f64],
+    low: Vec<f64>,
+    high: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstain: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row<'a> {
+    Class(Class<'a>),
+    Values(Values<'a>),
+}
+
+impl<'a> Sheet<'a> {
+    fn row(&self, at: usize) -> Row<'a> {
+        let row = match self.names {
+            Some(names) => Key::Name(&names[at]),
+            None => Key::Number(at),
+        };
+        let abstain = self.abstain.map(|abstain| abstain[at]);
+        match self.answers {
+            Answers::Classes { classes, probabilities, variance } => {
+                let probabilities = &probabilities[at * classes..(at + 1) * classes];
+                let (class, probability) = surest(probabilities);
+                Row::Class(Class {
+                    row,
+                    class,
+                    name: self.model.class_names().map(|names| names[class].as_str()),
+                    probability,
+                    entropy: fedsi_metrics::entropy(probabilities),
+                    variance: variance[at],
+                    abstain,
+                    probabilities,
+                })
+            }
+            Answers::Values { outputs, mean, variance } => {
+                let range = at * outputs..(at + 1) * outputs;
+                let (mean, variance) = (&mean[range.clone()], &variance[range]);
+                let deviation: Vec<f64> = variance.iter().map(|variance| variance.sqrt()).collect();
+                let end = |sign: f64| -> Vec<f64> {
+                    mean.iter().zip(&deviation).map(|(mean, d)| mean + sign * HALF_95 * d).collect()
+                };
+                let (low, high) = (end(-1.0), end(1.0));
+                Row::Values(Values { row, mean, deviation, variance, low, high, abstain })
+            }
+        }
+    }
+
+    /// The names of a regression's targets after `mean`, `deviation`, ...; nothing for a single one.
+    fn suffixes(&self, outputs: usize) -> Vec<String> {
+        let names: Vec<&str> = self.run.config().data.files.target.split(',').map(str::trim).collect();
+        match outputs {
+            1 => vec![String::new()],
+            _ if names.len() == outputs => names.iter().map(|name| format!("_{name}")).collect(),
+            _ => (0..outputs).map(|target| format!("_{target}")).collect(),
+        }
+    }
+
+    fn header(&self) -> Vec<String> {
+        let mut header = vec!["row".to_owned()];
+        let abstain = self.abstain.map(|_| "abstain".to_owned());
+        match self.answers {
+            Answers::Classes { classes, .. } => {
+                header.push("class".to_owned());
+                header.extend(self.model.class_names().map(|_| "name".to_owned()));
+                header.extend(["probability", "entropy", "variance"].map(str::to_owned));
+                header.extend(abstain);
+                header.extend((0..*classes).map(|class| format!("p{class}")));
+            }
+            Answers::Values { outputs, .. } => {
+                for suffix in self.suffixes(*outputs) {
+                    let names = ["mean", "deviation", "variance", "low", "high"];
+                    header.extend(names.map(|name| format!("{name}{suffix}")));
+                }
+                header.extend(abstain);
+            }
+        }
+        header
+    }
+
+    /// CSV: a header, then a row a sample.
+    pub(super) fn csv(&self) -> anyhow::Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(self.header())?;
+        let key = |key: Key<'_>| match key {
+            Key::Number(number) => number.to_string(),
+            Key::Name(name) => name.to_owned(),
+        };
+        for at in 0..self.answers.len() {
+            // `Debug`, because `Display` writes a tiny number with all its zeros.
+            let number = |value: f64| format!("{value:?}");
+            let cells = match self.row(at) {
+                Row::Class(row) => {
+                    let mut cells = vec![key(row.row), row.class.to_string()];
+                    cells.extend(row.name.map(str::to_owned));
+                    cells.extend([
+                        format!("{:?}", row.probability),
+                        number(row.entropy),
+                        number(row.variance),
+                    ]);
+                    cells.extend(row.abstain.map(|abstain| abstain.to_string()));
+                    cells.extend(row.probabilities.iter().map(|probability| format!("{probability:?}")));
+                    cells
+                }
+                Row::Values(row) => {
+                    let mut cells = vec![key(row.row)];
+                    for target in 0..row.mean.len() {
+                        let lists = [row.mean, &row.deviation, row.variance, &row.low, &row.high];
+                        cells.extend(lists.map(|list| number(list[target])));
+                    }
+                    cells.extend(row.abstain.map(|abstain| abstain.to_string()));
+                    cells
+                }
+            };
+            writer.write_record(cells)?;
+        }
+        let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+        Ok(String::from_utf8(bytes)?)
+    }
+
+    /// JSON: what was used, then `rows`, a line each.
+    pub(super) fn json(&self) -> anyhow::Result<String> {
+        let config = self.run.config();
+        let name = |id: usize| self.run.clients().iter().find(|client| client.id == id)?.name.clone();
+        let mut head = json!({
+            "run": self.run.path().display().to_string(),
+            "method": config.method,
+            "dataset": fedsi_fl::run::dataset_name(config),
+            "client": self.client,
+            "client_name": self.client.and_then(name),
+            "fit": self.fit.map(|path| path.display().to_string()),
+            "class_names": self.model.class_names(),
+            "threshold": self.threshold(),
+        });
+        if let Value::Object(head) = &mut head {
+            head.retain(|key, value| key == "client" || !value.is_null());
+        }
+        let head = serde_json::to_string_pretty(&head)?;
+        let rows: Result<Vec<String>, _> =
+            (0..self.answers.len()).map(|at| serde_json::to_string(&self.row(at))).collect();
+        let head = head.strip_suffix("\n}").unwrap_or(&head);
+        Ok(format!("{head},\n  \"rows\": [\n    {}\n  ]\n}}\n", rows?.join(",\n    ")))
+    }
+
+    fn threshold(&self) -> Option<Value> {
+        let (goal, threshold) = self.goal?;
+        let (wanted, share) = match goal {
+            Goal::Coverage(share) => ("coverage", share),
+            Goal::Risk(share) => ("risk", share),
+        };
+        let (kind, value) = match self.answers {
+            Answers::Classes { .. } => ("probability", threshold.doubt.map(|doubt| 1.0 - doubt)),
+            Answers::Values { .. } => ("deviation", threshold.doubt),
+        };
+        Some(json!({
+            "wanted": { wanted: share },
+            kind: value,
+            "coverage": threshold.coverage,
+            "risk": threshold.risk,
+            "samples": threshold.samples,
+        }))
+    }
+}

@@ -168,13 +168,21 @@ pub fn write_tensors(
     let invalid = |error: safetensors::SafeTensorError| {
         RunError::write(path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string()))
     };
+    write_whole(path, &tensor_bytes(tensors, about).map_err(invalid)?)
+}
+
+/// The bytes of such a file.
+pub(crate) fn tensor_bytes(
+    tensors: &[Values],
+    about: Option<&serde_json::Value>,
+) -> Result<Vec<u8>, safetensors::SafeTensorError> {
     let mut views = Vec::with_capacity(tensors.len());
     for tensor in tensors {
-        let view = TensorView::new(tensor.kind, tensor.shape.clone(), &tensor.bytes).map_err(invalid)?;
+        let view = TensorView::new(tensor.kind, tensor.shape.clone(), &tensor.bytes)?;
         views.push((tensor.name.as_str(), view));
     }
     let metadata = about.map(|about| [("fedsi".to_owned(), about.to_string())].into());
-    write_whole(path, &safetensors::serialize(views, metadata).map_err(invalid)?)
+    safetensors::serialize(views, metadata)
 }
 
 /// A network's parameters under PyTorch's names.

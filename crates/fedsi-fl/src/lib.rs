@@ -44,7 +44,7 @@ pub use config::{Checked, Config, ConfigError};
 pub use error::RunError;
 pub use files::{Values, read_prediction_clients, read_predictions, write_tensors, write_whole};
 pub use folder::{RunFolder, data_label};
-pub use model_file::read_model;
+pub use model_file::{model_bytes, read_model};
 pub use part::Part;
 pub use personal::{Personal, PersonalStore};
 pub use run::Observer;

@@ -21,7 +21,7 @@ use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
 use crate::belief::{Belief, PersonalModel};
-use crate::files::{Values, doubles, find, floats, parameter_tensors};
+use crate::files::{Values, doubles, find, floats, parameter_tensors, tensor_bytes};
 use crate::infer::Inferred;
 
 /// What the metadata says of a posterior.
@@ -99,6 +99,20 @@ fn factors(posterior: &Posterior, tensors: &mut Vec<Values>) -> PosteriorNote {
     }
     let (certificate, log_determinant_ratio) = (factors.certificate, factors.log_determinant_ratio);
     PosteriorNote { covariance, rank, certificate, log_determinant_ratio }
+}
+
+/// A personal model as the bytes of a file, with what [`read_model`] needs and no more.
+///
+/// # Errors
+/// The format's own limits.
+pub fn model_bytes(network: &Network, model: &PersonalModel) -> Result<Vec<u8>, String> {
+    let (tensors, posterior) = tensors(network, model);
+    let about = serde_json::json!({
+        "client": model.client,
+        "posterior": posterior,
+        "subnetwork": model.belief.laplace().map(|inferred| &inferred.subnetwork),
+    });
+    tensor_bytes(&tensors, Some(&about)).map_err(|error| error.to_string())
 }
 
 /// What a model's metadata says, as far as reading it back needs.

@@ -34,8 +34,8 @@ const MAGIC: &[u8; 8] = b"FEDSI-CP";
 /// The version that is written. Older ones are read too; there is none yet.
 pub(super) const VERSION: u32 = 1;
 
-/// Bytes before the safetensors file.
-const HEAD: usize = 8 + 4 + 32;
+/// Where the safetensors file begins.
+pub const BODY: usize = 8 + 4 + 32;
 
 /// What the metadata says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,25 +94,31 @@ fn seal(rows: &Rows<'_>, about: String) -> Result<Vec<u8>, String> {
     }
     let body = safetensors::serialize(views, Some([("fedsi".to_owned(), about)].into()))
         .map_err(|error| error.to_string())?;
-    let mut all = Vec::with_capacity(HEAD + body.len());
+    Ok(sealed(&body))
+}
+
+/// A body behind the header and checksum of a checkpoint.
+#[must_use]
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(BODY + body.len());
     all.extend_from_slice(MAGIC);
     all.extend_from_slice(&VERSION.to_le_bytes());
-    all.extend_from_slice(&Sha256::digest(&body));
-    all.extend_from_slice(&body);
-    Ok(all)
+    all.extend_from_slice(&Sha256::digest(body));
+    all.extend_from_slice(body);
+    all
 }
 
 /// The safetensors file in what [`seal`] made.
 fn open(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     let damaged = |reason: &str| Unreadable::Damaged(reason.to_owned());
-    if bytes.len() < HEAD || &bytes[..8] != MAGIC {
+    if bytes.len() < BODY || &bytes[..8] != MAGIC {
         return Err(damaged("it is no checkpoint, or cut short"));
     }
     let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
     if version > VERSION {
         return Err(Unreadable::TooNew { version });
     }
-    let (sum, body) = (&bytes[12..HEAD], &bytes[HEAD..]);
+    let (sum, body) = (&bytes[12..BODY], &bytes[BODY..]);
     if Sha256::digest(body).as_slice() != sum {
         return Err(damaged("its checksum does not fit: it was cut short or changed"));
     }

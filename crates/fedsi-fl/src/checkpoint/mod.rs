@@ -18,6 +18,7 @@ use crate::config::{Checked, CheckpointConfig};
 use crate::files::write_whole;
 use crate::record::{Seconds, Traffic};
 use crate::simulation::Snapshot;
+pub use format::{BODY, sealed};
 use format::{Unreadable, decode, encode};
 pub(crate) use format::{decode_state, encode_state};
 
@@ -33,6 +34,24 @@ pub struct Checkpoint {
     pub settings: String,
     /// How far the run's files and figures have got.
     pub progress: Progress,
+}
+
+impl Checkpoint {
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// The format's own limits.
+    pub fn encode(&self) -> Result<Vec<u8>, String> {
+        encode(self)
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that are no checkpoint, damaged, or of a newer version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        decode(bytes).map_err(|error| error.to_string())
+    }
 }
 
 /// How far a run's files and figures have got.

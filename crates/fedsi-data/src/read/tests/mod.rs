@@ -2,6 +2,7 @@
 
 mod arrays;
 mod damage;
+mod hostile;
 mod images;
 mod inputs;
 mod tables;

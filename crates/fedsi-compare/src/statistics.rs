@@ -246,6 +246,9 @@ pub(crate) mod tests {
             posterior: None,
             seconds: Seconds { total: 4.0, ..Seconds::default() },
             bytes: Traffic { up: 1_000_000, down: 2_000_000 },
+            trouble: fedsi_fl::exclusion::Tally::default(),
+            epsilon: None,
+            delta: None,
             peak_rss_bytes: None,
             version: "0".to_owned(),
         }

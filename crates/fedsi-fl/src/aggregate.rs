@@ -1,10 +1,14 @@
 //! The shared part, and how participants' versions of it become one.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Weighting;
 use crate::message::Upload;
+use crate::privacy::Mechanism;
+use crate::robust::{self, Centre};
 
 /// What the server holds of the network: values, or a Gaussian around them.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +36,7 @@ impl Shared {
 
 /// Variances that a participant sends: of all shared parameters, or of the few it keeps a distribution of; every other
 /// one is then a point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variances {
     /// Ascending indices within the shared part; none for all of it.
     pub selected: Option<Vec<u32>>,
@@ -96,19 +100,36 @@ pub struct Aggregation {
     pub unselected: f64,
     /// Participants send variances in every so many rounds; in between the server keeps those it has.
     pub every: u64,
+    /// The mean, or something that a few wrong updates cannot move far.
+    pub centre: Centre,
+    /// Largest norm of an update's difference from the server's values; 0: none.
+    pub clip: f64,
+    /// Noise that hides any one client, if any.
+    pub privacy: Option<Mechanism>,
 }
 
 impl Aggregation {
+    /// The plain mean, all participants alike.
+    #[must_use]
+    pub const fn mean(spread: SpreadAverage, unselected: f64, every: u64) -> Self {
+        let (weighting, centre) = (Weighting::Uniform, Centre::Mean);
+        Self { weighting, spread, unselected, every, centre, clip: 0.0, privacy: None }
+    }
+
     /// Whether participants send variances in this round, counted from 1, where the server holds a Gaussian.
     #[must_use]
     pub const fn spread_is_due(&self, round: u64) -> bool {
         round.is_multiple_of(self.every)
     }
 
-    /// The uploads of a round as one: the weighted mean of values and, for a Gaussian, of spreads. Sums run in f64 in the
-    /// order of the uploads. Cost: one pass over each upload.
+    /// The uploads of a round as one: the weighted mean of values and, for a Gaussian, of spreads; or what stands in for
+    /// the mean. Sums run in f64 in the order of the uploads. Cost: one pass over each upload (two with a clip), and a
+    /// sort of each parameter's values where it is no mean.
     #[must_use]
-    pub fn merge(&self, round: u64, uploads: &[&Upload], before: &Shared) -> Shared {
+    pub fn merge<'a>(&self, round: u64, uploads: &[&'a Upload], before: &Shared) -> Shared {
+        if let Some(privacy) = &self.privacy {
+            return privacy.merge(round, uploads, before, self.spread_is_due(round));
+        }
         let weight = |upload: &Upload| match self.weighting {
             Weighting::Uniform => 1.0,
             Weighting::Samples => upload.samples as f64,
@@ -116,16 +137,39 @@ impl Aggregation {
         let total: f64 = uploads.iter().map(|upload| weight(upload)).sum();
         let shares: Vec<f64> = uploads.iter().map(|upload| weight(upload) / total).collect();
         let size = before.values.len();
-        Shared {
-            values: average(uploads, &shares, size),
-            variance: before.variance.as_ref().map(|variance| {
-                if self.spread_is_due(round) {
-                    self.average_spread(uploads, &shares, size)
-                } else {
-                    variance.clone()
-                }
-            }),
-        }
+        let clipped = |upload: &&'a Upload| robust::clipped(&upload.shared, &before.values, self.clip);
+        let rows: Vec<Cow<'a, [f32]>> = uploads.iter().map(clipped).collect();
+        let values = match self.centre {
+            Centre::Mean => average(&rows, &shares, size),
+            centre => centre.of_columns(&rows, size).into_iter().map(|value| value as f32).collect(),
+        };
+        let variance = before.variance.as_ref().map(|variance| match self.centre {
+            _ if !self.spread_is_due(round) => variance.clone(),
+            Centre::Mean => self.average_spread(uploads, &shares, size),
+            centre => self.central_spread(centre, uploads, size),
+        });
+        Shared { values, variance }
+    }
+
+    /// The median or trimmed mean of each parameter's spread over those that sent one. Zeros for the others, as means have
+    /// them, would be the majority, and the result.
+    fn central_spread(&self, centre: Centre, uploads: &[&Upload], size: usize) -> Vec<f32> {
+        let row = |upload: &&Upload| {
+            let mut row = vec![f32::NAN; size];
+            for (index, variance) in upload.spread.iter().flat_map(Variances::pairs) {
+                row[index] = match self.spread {
+                    SpreadAverage::Deviation => variance.sqrt(),
+                    SpreadAverage::Variance | SpreadAverage::Selected => variance,
+                };
+            }
+            row
+        };
+        let rows: Vec<Vec<f32>> = uploads.iter().map(row).collect();
+        let variance = |spread: f64| {
+            let variance = if self.spread == SpreadAverage::Deviation { spread * spread } else { spread };
+            if spread.is_nan() { self.unselected as f32 } else { (variance as f32).max(f32::MIN_POSITIVE) }
+        };
+        centre.of_columns(&rows, size).into_iter().map(variance).collect()
     }
 
     fn average_spread(&self, uploads: &[&Upload], shares: &[f64], size: usize) -> Vec<f32> {
@@ -158,15 +202,15 @@ impl Aggregation {
 /// Values averaged at a time: their sums stay in the innermost cache.
 const BLOCK: usize = 1024;
 
-/// The weighted mean of the uploads' values.
-fn average(uploads: &[&Upload], shares: &[f64], size: usize) -> Vec<f32> {
+/// The weighted mean of the rows.
+fn average(rows: &[Cow<'_, [f32]>], shares: &[f64], size: usize) -> Vec<f32> {
     let mut mean = vec![0.0; size];
     let mut sums = [0.0_f64; BLOCK];
     for (block, mean) in mean.chunks_mut(BLOCK).enumerate() {
         let sums = &mut sums[..mean.len()];
         sums.fill(0.0);
-        for (upload, share) in uploads.iter().zip(shares) {
-            for (sum, &value) in sums.iter_mut().zip(&upload.shared[block * BLOCK..]) {
+        for (row, share) in rows.iter().zip(shares) {
+            for (sum, &value) in sums.iter_mut().zip(&row[block * BLOCK..]) {
                 *sum += share * f64::from(value);
             }
         }
@@ -189,7 +233,7 @@ mod tests {
     }
 
     fn merge(spread: SpreadAverage, weighting: Weighting, uploads: &[Upload]) -> Vec<f32> {
-        let aggregation = Aggregation { weighting, spread, unselected: 0.25, every: 1 };
+        let aggregation = Aggregation { weighting, ..Aggregation::mean(spread, 0.25, 1) };
         let before = Shared::gaussian(vec![0.0; uploads[0].shared.len()], 1.0);
         aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before).variance.unwrap()
     }
@@ -221,6 +265,41 @@ mod tests {
         let uploads = [dense(0, vec![0.04, 1.0]), dense(1, vec![0.16, 4.0])];
         let found = merge(SpreadAverage::Deviation, Weighting::Uniform, &uploads);
         assert!((found[0] - 0.09).abs() < 1e-6 && (found[1] - 2.25).abs() < 1e-6, "{found:?}");
+    }
+
+    /// A median hears only those that speak of a parameter, and one lie is not heard.
+    #[test]
+    fn robust_spreads_are_of_those_that_sent_one() {
+        let uploads = [
+            upload(0, 1, vec![1.0; 3], &[(0, 0.04), (1, 0.16)]),
+            upload(1, 1, vec![2.0; 3], &[(0, 0.09)]),
+            upload(2, 1, vec![900.0; 3], &[(0, 1e6)]),
+        ];
+        for spread in [SpreadAverage::Deviation, SpreadAverage::Variance, SpreadAverage::Selected] {
+            for centre in [Centre::Median, Centre::TrimmedMean(0.1)] {
+                let aggregation = Aggregation { centre, ..Aggregation::mean(spread, 0.25, 1) };
+                let before = Shared::gaussian(vec![0.0; 3], 1.0);
+                let found = aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before);
+                assert_eq!(found.values, [2.0; 3], "{centre:?}");
+                for (found, expected) in found.variance.unwrap().iter().zip([0.09, 0.16, 0.25]) {
+                    assert!(
+                        (found - expected).abs() < 1e-6,
+                        "{centre:?}, {spread:?}: {found}, not {expected}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_clip_shortens_what_is_far_and_no_variance() {
+        let uploads = [upload(0, 1, vec![3.0, 4.0], &[(0, 0.5)]), upload(1, 1, vec![0.3, 0.1], &[(0, 0.5)])];
+        let aggregation = Aggregation { clip: 1.0, ..Aggregation::mean(SpreadAverage::Selected, 0.25, 1) };
+        let before = Shared::gaussian(vec![0.0; 2], 1.0);
+        let found = aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before);
+        // (0.6, 0.8) and (0.3, 0.1).
+        assert!(found.values.iter().all(|value| (value - 0.45).abs() < 1e-6), "{:?}", found.values);
+        assert_eq!(found.variance, Some(vec![0.5, 0.25]));
     }
 
     #[test]

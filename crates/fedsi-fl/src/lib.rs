@@ -4,7 +4,10 @@
 //! - [`methods`]: each method a declaration of a few lines.
 //! - [`work`] and [`executor`]: the local work of clients as data, and who carries it out.
 //! - [`infer`]: a client's posterior after its training.
-//! - [`message`], [`server`] and [`aggregate`]: what travels, how it is validated and averaged.
+//! - [`message`], [`server`] and [`aggregate`]: what travels, and how it becomes one.
+//! - [`admission`] and [`exclusion`]: what the server believes, and who is left out and why.
+//! - [`faults`]: clients that fail, simulated. [`robust`]: averages that a few of them cannot move.
+//! - [`privacy`]: noise that hides any one client, and an account of what is told all the same.
 //! - [`calibrate`]: the prior variance of personal posteriors, chosen on data set aside.
 //! - [`belief`]: a client's own model, and what it believes of its parameters.
 //! - [`predictor`] and [`predict`]: from there to predictions and their scores.
@@ -13,14 +16,17 @@
 //!   shows beyond scores.
 //! - [`saved`]: a finished run, opened to predict.
 
+pub mod admission;
 pub mod aggregate;
 pub mod belief;
 pub mod calibrate;
 pub mod checkpoint;
 pub mod config;
 mod error;
+pub mod exclusion;
 pub mod executor;
 pub mod exhibits;
+pub mod faults;
 mod files;
 mod folder;
 mod host;
@@ -32,7 +38,9 @@ mod part;
 mod personal;
 pub mod predict;
 pub mod predictor;
+pub mod privacy;
 pub mod record;
+pub mod robust;
 pub mod run;
 pub mod saved;
 pub mod server;

@@ -119,14 +119,14 @@ impl PersonalStore {
         }
     }
 
-    /// Goes back to a snapshot.
+    /// Goes back to a snapshot, of this round.
     ///
     /// # Errors
     /// A snapshot of another kind of store.
-    pub(crate) fn restore(&mut self, personal: Personal) -> Result<(), String> {
+    pub(crate) fn restore(&mut self, personal: Personal, round: u64) -> Result<(), String> {
         match (&mut self.place, personal) {
             (Place::Memory(parts), Personal::Here(kept)) => *parts = kept,
-            (Place::Disk(disk), Personal::OnDisk(rounds)) => disk.rounds = rounds,
+            (Place::Disk(disk), Personal::OnDisk(rounds)) => disk.restore(rounds, round),
             (Place::Disk(_), Personal::Here(_)) => {
                 return Err("what clients keep is in it, and was not in a --state-dir".to_owned());
             }
@@ -185,6 +185,27 @@ impl OnDisk {
         Ok(())
     }
 
+    /// Goes back to these files. Those of later rounds are made again; those that were replaced before go once no
+    /// checkpoint can need them. Cost: a look at every file.
+    fn restore(&mut self, rounds: BTreeMap<usize, u64>, now: u64) {
+        self.rounds = rounds;
+        self.unsynced.clear();
+        self.replaced.clear();
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
+        let files = folders.filter_map(|folder| fs::read_dir(folder.path()).ok()).flatten();
+        for entry in files.filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let place = name.strip_suffix(".state").and_then(|name| name.split_once('-'));
+            let parsed = place.and_then(|(client, round)| Some((client.parse().ok()?, round.parse().ok()?)));
+            let Some((client, round)) = parsed else { continue };
+            if round > now {
+                let _ = fs::remove_file(entry.path());
+            } else if self.rounds.get(&client) != Some(&round) {
+                self.replaced.push((now, entry.path()));
+            }
+        }
+    }
+
     fn sync(&mut self) -> Result<(), RunError> {
         for path in self.unsynced.drain(..) {
             // One that was replaced and removed since is no loss.
@@ -240,12 +261,12 @@ mod tests {
         store.put(1, part(2.0), 2).unwrap();
         store.put(1, part(3.0), 3).unwrap();
         store.forget_before(1);
-        store.restore(first.clone()).unwrap();
+        store.restore(first.clone(), 1).unwrap();
         assert_eq!(store.get(1).unwrap().unwrap().into_owned(), part(1.0));
         store.put(1, part(2.0), 2).unwrap();
         store.snapshot().unwrap();
         store.forget_before(2);
-        store.restore(first).unwrap();
+        store.restore(first, 1).unwrap();
         let error = store.get(1).unwrap_err().to_string();
         assert!(error.contains("client 1"), "{error}");
     }

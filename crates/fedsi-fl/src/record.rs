@@ -4,6 +4,8 @@ use fedsi_metrics::regression;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Calibration;
+use crate::exclusion::Tally;
+pub use crate::exclusion::{Exclusion, LeftOut};
 use crate::infer::SubnetworkRecord;
 
 /// One line of `metrics.jsonl`.
@@ -28,17 +30,20 @@ pub struct RoundRecord {
     pub participants: Vec<usize>,
     /// Whose update was not used, and why.
     pub left_out: Vec<LeftOut>,
+    /// Whether too few updates could be used, and the server kept what it had.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skipped: bool,
+    /// What the rounds so far may have told of any one client at most, where there is privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
     /// What travelled.
     pub bytes: Traffic,
 }
 
-/// A participant whose update was not used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Who.
-    pub client: usize,
-    /// Why.
-    pub reason: String,
+/// For serde: whether to leave a flag out.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's own signature
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Scores of the round's participants, after their local work, on training data they held out.
@@ -110,6 +115,15 @@ pub struct Summary {
     pub seconds: Seconds,
     /// What travelled, all rounds together.
     pub bytes: Traffic,
+    /// Updates that were left out by kind, and rounds that were skipped.
+    #[serde(default, skip_serializing_if = "Tally::is_empty")]
+    pub trouble: Tally,
+    /// What the shared part may tell of any one client at most, where there is privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// The chance that it tells more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
     /// The most memory the process held; null where the system does not tell.
     pub peak_rss_bytes: Option<u64>,
     /// Version of fedsi.

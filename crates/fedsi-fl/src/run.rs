@@ -197,6 +197,9 @@ fn carry_out(
         posterior,
         seconds,
         bytes: progress.bytes,
+        trouble: progress.trouble,
+        epsilon: simulation.epsilon(),
+        delta: simulation.epsilon().map(|_| config.privacy.delta),
         peak_rss_bytes: peak_memory(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -258,6 +261,7 @@ fn train(
             }
         };
         progress.bytes += record.bytes;
+        progress.trouble.add(&record);
         let line = serde_json::to_string(&record).map_err(|error| RunError::write(&metrics)(error.into()))?;
         writeln!(lines, "{line}").map_err(RunError::write(&metrics))?;
         progress.metrics += line.len() as u64 + 1;

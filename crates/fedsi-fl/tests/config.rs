@@ -112,6 +112,21 @@ fn values_out_of_range_say_what_would_do() {
         ("federation.quorum = 0.0", "federation.quorum"),
         ("federation.quorum = 1.5", "federation.quorum"),
         ("federation.participants = 11", "federation.participants"),
+        ("federation.trim = 0.5", "federation.trim"),
+        ("federation.clip = -1.0", "federation.clip"),
+        ("federation.largest = 0.5", "federation.largest"),
+        ("federation.largest = nan", "federation.largest"),
+        ("federation = { aggregate = 'median', weighting = 'samples' }", "federation.weighting"),
+        ("faults.drop = 1.1", "faults.drop"),
+        ("faults.straggle = -0.1", "faults.straggle"),
+        ("faults.corrupt = nan", "faults.corrupt"),
+        ("faults = { drop = 0.5, straggle = 0.3, corrupt = 0.3 }", "faults.corrupt"),
+        ("privacy.noise = 0.001", "privacy.noise"),
+        ("privacy.noise = inf", "privacy.noise"),
+        ("privacy.noise = 1.0", "privacy.clip"),
+        ("privacy.clip = -1.0", "privacy.clip"),
+        ("privacy.delta = 0.0", "privacy.delta"),
+        ("privacy.delta = 1.0", "privacy.delta"),
         ("validation.fraction = 1.0", "validation.fraction"),
         ("model.noise = -1.0", "model.noise"),
         ("partition.clients = 0", "partition.clients"),
@@ -124,6 +139,31 @@ fn values_out_of_range_say_what_would_do() {
         let message = refused(text);
         assert!(message.contains(&format!("`{key}`")), "{text}: {message}");
     }
+}
+
+/// Noise is worked out for a plain mean of clipped updates and nothing else.
+#[test]
+fn privacy_is_refused_where_it_would_not_hold() {
+    let private = "method = 'fedrep'\nprivacy = { noise = 1.0, clip = 1.0 }\n";
+    assert!(read(private).unwrap().check().is_ok());
+    for (text, key) in [
+        ("federation.aggregate = 'median'", "federation.aggregate"),
+        ("federation.aggregate = 'trimmed-mean'", "federation.aggregate"),
+        ("federation.weighting = 'samples'", "federation.weighting"),
+        ("federation.clip = 2.0", "federation.clip"),
+    ] {
+        let message = refused(&format!("{private}{text}"));
+        assert!(message.contains(&format!("`{key}`")) && message.contains("privacy"), "{text}: {message}");
+    }
+    let message = refused("privacy = { noise = 1.0, clip = 1.0 }"); // fedsi looks for a prior variance
+    assert!(message.contains("`fedsi.prior_variance`") && message.contains("give a number"), "{message}");
+    let fixed = "privacy = { noise = 1.0, clip = 1.0 }\nfedsi.prior_variance = 1.0";
+    assert!(read(fixed).unwrap().check().is_ok());
+}
+
+#[test]
+fn shares_of_faults_may_add_up_to_everyone() {
+    assert!(read("faults = { drop = 0.7, straggle = 0.2, corrupt = 0.1 }").unwrap().check().is_ok());
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub enum Purpose {
     PersonalSelection = 11,
     /// A client's parameters where it has never taken part, from their prior.
     PriorDraws = 12,
+    /// Whether and how a participant fails in a round, where that is simulated.
+    Faults = 13,
+    /// The noise on a round's aggregate that hides any one client.
+    Privacy = 14,
 }
 
 /// The source of all streams of one run.

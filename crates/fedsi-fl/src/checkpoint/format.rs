@@ -42,6 +42,8 @@ pub const BODY: usize = 8 + 4 + 32;
 #[serde(deny_unknown_fields)]
 struct About {
     round: u64,
+    #[serde(default)]
+    skipped_in_a_row: u64,
     chosen: Option<f64>,
     settings: String,
     progress: Progress,
@@ -148,7 +150,7 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Result<State, String> {
 /// The checkpoint as bytes.
 pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     let Checkpoint { snapshot, settings, progress } = checkpoint;
-    let Snapshot { round, shared, personal, chosen } = snapshot;
+    let Snapshot { round, skipped_in_a_row, shared, personal, chosen } = snapshot;
     let mut rows: Rows<'_> = vec![("shared".to_owned(), &shared.values)];
     rows.extend(shared.variance.as_deref().map(|variance| ("variance".to_owned(), variance)));
     let on_disk = match personal {
@@ -162,6 +164,7 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     };
     let about = About {
         round: *round,
+        skipped_in_a_row: *skipped_in_a_row,
         chosen: *chosen,
         settings: settings.clone(),
         progress: progress.clone(),
@@ -176,7 +179,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, Unreadable> {
     let (_, header) = SafeTensors::read_metadata(body).map_err(broken)?;
     let about = header.metadata().as_ref().and_then(|map| map.get("fedsi"));
     let about = about.ok_or_else(|| broken("it does not say where the run was"))?;
-    let About { round, chosen, settings, progress, on_disk } = serde_json::from_str(about).map_err(broken)?;
+    let About { round, skipped_in_a_row, chosen, settings, progress, on_disk } =
+        serde_json::from_str(about).map_err(broken)?;
     let tensors = SafeTensors::deserialize(body).map_err(broken)?;
     let row = |name: &str| floats(&tensors, name).map_err(broken);
     let names = tensors.names();
@@ -197,12 +201,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, Unreadable> {
     }
     let personal = on_disk.map_or(Personal::Here(parts), Personal::OnDisk);
     let shared = Shared { values: row("shared")?, variance };
-    Ok(Checkpoint { snapshot: Snapshot { round, shared, personal, chosen }, settings, progress })
+    let snapshot = Snapshot { round, skipped_in_a_row, shared, personal, chosen };
+    Ok(Checkpoint { snapshot, settings, progress })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exclusion::{Exclusion, Tally};
     use crate::record::{Seconds, Traffic};
     use proptest::prelude::*;
 
@@ -213,6 +219,7 @@ mod tests {
         Checkpoint {
             snapshot: Snapshot {
                 round: 7,
+                skipped_in_a_row: 2,
                 shared: Shared { values: vec![0.25, 1e-30, -5.0], variance: Some(vec![1.0, 2.0, 3.0]) },
                 personal: Personal::Here([(0, mean_field), (12, sampled)].into()),
                 chosen: Some(0.316),
@@ -222,6 +229,7 @@ mod tests {
                 metrics: 1234,
                 seconds: Seconds { train: 1.5, posterior: 0.25, evaluate: 0.0, total: 2.0 },
                 bytes: Traffic { up: 9, down: 10 },
+                trouble: Tally { left_out: [(Exclusion::Late, 3)].into(), skipped_rounds: 2 },
             },
         }
     }

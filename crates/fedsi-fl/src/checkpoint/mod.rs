@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::RunError;
 use crate::config::{Checked, CheckpointConfig};
+use crate::exclusion::Tally;
 use crate::files::write_whole;
 use crate::record::{Seconds, Traffic};
 use crate::simulation::Snapshot;
@@ -63,6 +64,9 @@ pub struct Progress {
     pub seconds: Seconds,
     /// What travelled so far.
     pub bytes: Traffic,
+    /// Who was left out so far, and which rounds were skipped.
+    #[serde(default)]
+    pub trouble: Tally,
 }
 
 /// Why there is no checkpoint to go on from.

@@ -38,6 +38,7 @@ impl Config {
         self.check_numbers()?;
         self.check_fedsi()?;
         self.check_rivals()?;
+        self.check_trouble()?;
         self.check_partition()?;
         let shape = match self.data.dataset {
             DatasetName::Digits | DatasetName::Mnist | DatasetName::FashionMnist => Some(&[1, 28, 28][..]),
@@ -206,7 +207,7 @@ fn whole(
     Err(ConfigError::Value { key, found: found.to_string(), expected: expected.to_owned() })
 }
 
-fn number(
+pub(super) fn number(
     key: &'static str,
     found: f64,
     good: impl Fn(f64) -> bool,

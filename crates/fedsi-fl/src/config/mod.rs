@@ -7,6 +7,7 @@ mod fedsi;
 mod layers;
 mod rivals;
 mod text;
+mod trouble;
 
 pub use check::Checked;
 pub use checkpoint::CheckpointConfig;
@@ -16,6 +17,7 @@ pub use fedsi::{FedsiConfig, FinalPrior, NamedPrior, Profile};
 pub use layers::{Overrides, assignment, resolve};
 pub use rivals::{BpfedConfig, FedpopConfig, MeanFieldConfig, PfedbayesConfig};
 pub use text::{commented, schema};
+pub use trouble::{AggregateName, FaultsConfig, PrivacyConfig};
 
 use fedsi_data::{DataSpec, DatasetName, PartitionKind, PartitionSpec, Size};
 use fedsi_nn::{ConvSpec, LayerSpec, OptimizerSpec, PoolSpec};
@@ -47,6 +49,10 @@ pub struct Config {
     pub model: ModelConfig,
     /// Server and participants.
     pub federation: FederationConfig,
+    /// Clients that fail, simulated.
+    pub faults: FaultsConfig,
+    /// Client-level differential privacy.
+    pub privacy: PrivacyConfig,
     /// The local work of a round.
     pub training: TrainingConfig,
     /// Personalising at the end, for the methods that do.
@@ -92,9 +98,21 @@ pub struct FederationConfig {
     pub participants: usize,
     /// How much a participant counts in the average: uniform, or samples (in proportion to its training data).
     pub weighting: Weighting,
-    /// Share of a round's participants, above 0 and at most 1, that must return a usable update; below it the
-    /// run stops.
+    /// Share of a round's participants, above 0 and at most 1, that must return a usable update. Below it the server
+    /// keeps what it has: the round is skipped where clients were silent, late or sent damaged messages, and the run
+    /// stops where their training diverged.
     pub quorum: f64,
+    /// Rounds in a row that may be skipped; one more and the run stops.
+    pub patience: u64,
+    /// How updates become one: mean, median (of each parameter), or trimmed-mean (the same without the extremes).
+    pub aggregate: AggregateName,
+    /// trimmed-mean: share of the updates cut at each end, 0 up to but not including 0.5, rounded up.
+    pub trim: f64,
+    /// Largest norm of an update's difference from the server's values; longer ones are shortened to it. 0: none.
+    pub clip: f64,
+    /// An update is refused where its difference from the server's values is more than so many times as long as the
+    /// round's median one, or where a standard deviation is so many times the server's. 0: none.
+    pub largest: f64,
 }
 
 /// How much a participant counts in the average.
@@ -223,7 +241,14 @@ impl Config {
                 participants: default_participants(&partition),
                 weighting: Weighting::Uniform,
                 quorum: 0.5,
+                patience: 10,
+                aggregate: AggregateName::Mean,
+                trim: 0.1,
+                clip: 0.0,
+                largest: 100.0,
             },
+            faults: FaultsConfig::NONE,
+            privacy: PrivacyConfig::NONE,
             partition,
             model: ModelConfig { body: default_body(dataset), noise: 0.0 },
             training: TrainingConfig {

@@ -1,6 +1,7 @@
 //! A whole federation in one process.
 
 mod evaluate;
+mod policy;
 mod round;
 mod snapshot;
 mod validate;
@@ -15,7 +16,7 @@ use fedsi_nn::Network;
 use fedsi_random::{Purpose, SERVER, Streams};
 use rand_distr::{Distribution as _, StandardNormal};
 
-use crate::aggregate::{Aggregation, Shared, SpreadAverage};
+use crate::aggregate::{Shared, SpreadAverage};
 use crate::calibrate;
 use crate::config::Checked;
 use crate::executor::CpuExecutor;
@@ -23,6 +24,7 @@ use crate::host::Start;
 use crate::infer::Inference;
 use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::personal::PersonalStore;
+use crate::privacy::Accountant;
 use crate::server::Server;
 use crate::state::State;
 use crate::work::{LocalWork, Trade};
@@ -42,6 +44,8 @@ pub struct Simulation {
     personal: PersonalStore,
     /// The prior variance of personal models that the federation chose.
     chosen: Option<f64>,
+    /// Counts what the rounds tell of a client, where there is privacy.
+    accountant: Option<Accountant>,
 }
 
 impl Simulation {
@@ -69,13 +73,11 @@ impl Simulation {
                 (Shared::point(values), SpreadAverage::Deviation, 1)
             }
         };
-        let aggregation = Aggregation {
-            weighting: config.federation.weighting,
-            spread,
-            unselected: procedure.laplace().map_or(0.0, |laplace| laplace.alpha),
-            every,
-        };
-        let server = Server::new(shared, aggregation, config.federation.quorum);
+        let unselected = procedure.laplace().map_or(0.0, |laplace| laplace.alpha);
+        let aggregation = policy::aggregation(config, streams, spread, unselected, every);
+        let server = Server::new(shared, aggregation, policy::admission(config));
+        let sampled = participants as f64 / federation.clients() as f64;
+        let accountant = policy::accountant(config, procedure.shared, sampled);
         let trade = Trade::of_run(network, task, config);
         let held_out = config.validation.fraction;
         let mut executor =
@@ -94,6 +96,7 @@ impl Simulation {
             server,
             personal: PersonalStore::default(),
             chosen: None,
+            accountant,
         })
     }
 
@@ -125,6 +128,13 @@ impl Simulation {
     #[must_use]
     pub const fn chosen_prior_variance(&self) -> Option<f64> {
         self.chosen
+    }
+
+    /// What the shared part may tell of any one client at most, after the rounds so far; none without privacy, or where
+    /// nothing is shared. Skipped rounds count too, to be on the safe side: it follows from their number alone.
+    #[must_use]
+    pub fn epsilon(&self) -> Option<f64> {
+        self.accountant.as_ref().map(|accountant| accountant.epsilon(self.server.round()))
     }
 
     /// The network as a client that never took part would start it: the initial parameters, and the newest

@@ -9,11 +9,13 @@ use super::Simulation;
 use crate::aggregate::Variances;
 use crate::belief::{Belief, PersonalModel};
 use crate::calibrate::{self, Calibration};
+use crate::exclusion::Exclusion;
+use crate::faults::RoundFaults;
 use crate::infer::{Inferred, SubnetworkRecord};
 use crate::message::Upload;
 use crate::methods::Workers;
 use crate::record::{LeftOut, PosteriorSummary, RoundRecord, RoundSeconds, Traffic, Validation};
-use crate::server::draw_participants;
+use crate::server::{Completed, draw_participants};
 use crate::state::State;
 use crate::work::{Busy, Trained};
 use crate::{Part, RunError};
@@ -39,7 +41,7 @@ impl ClientReturn {
     ) -> Self {
         let Trained { client, state, moved, loss, samples, posterior } = trained;
         let kept = state.part(kept);
-        let left_out = |reason: &str| LeftOut { client, reason: reason.to_owned() };
+        let left_out = |reason: &str| LeftOut::new(client, Exclusion::Diverged, reason);
         let mut figures = None;
         let sent = match (kept.is_finite(), posterior.transpose()) {
             (false, _) => Err(left_out("its personal part is not finite")),
@@ -99,8 +101,10 @@ impl Simulation {
             Workers::Everyone => (0..clients).collect(),
         };
         let inference = self.procedure.round_inference().filter(|_| self.server.wants_spread());
-        let cohort =
-            self.cohort(&participants, Purpose::Batches, &self.procedure.local, inference.as_ref())?;
+        let sends = self.procedure.shared != Part::Nothing;
+        let faults = RoundFaults::draw(&self.config.faults, &self.streams, round, &participants, sends);
+        let at_work = faults.at_work(&participants);
+        let cohort = self.cohort(&at_work, Purpose::Batches, &self.procedure.local, inference.as_ref())?;
         let predictor = self.predictor();
         let layout = self.network().layout();
         let (shared, kept) = (self.procedure.shared.range(layout), self.procedure.kept.range(layout));
@@ -114,41 +118,50 @@ impl Simulation {
         let posterior = worked * posterior_share(returns.iter().map(|client| client.busy));
         let train = worked - posterior;
 
-        let mut missing = Vec::new();
-        let (mut uploads, mut own) = (Vec::new(), Vec::new());
+        let mut missing: Vec<LeftOut> = faults.silent().collect();
+        let (mut uploads, mut own, mut sent_bytes) = (Vec::new(), Vec::new(), 0);
         for ClientReturn { upload, kept, figures, validation, .. } in returns {
             match upload {
                 Ok(upload) => {
-                    uploads.push(upload);
-                    own.push((kept, figures, validation));
+                    own.push((upload.client, kept, figures, validation));
+                    let arrival = faults.deliver(upload);
+                    sent_bytes += arrival.bytes;
+                    uploads.extend(arrival.messages);
+                    missing.extend(arrival.left_out);
                 }
                 Err(left_out) => missing.push(left_out),
             }
         }
-        let bytes = self.traffic(&participants, &uploads);
-        let left_out = self.server.complete(&uploads, missing)?;
-        for out in &left_out {
-            tracing::warn!(round, client = out.client, "left out of the round: {}", out.reason);
-        }
-        let used = |upload: &Upload| !left_out.iter().any(|out| out.client == upload.client);
-        let (mut losses, mut validations) = (Vec::new(), Vec::new());
-        let (mut subnetworks, mut sent) = (Vec::new(), Vec::new());
-        for (upload, (part, figures, validation)) in uploads.iter().zip(own).filter(|(one, _)| used(one)) {
-            losses.extend(upload.loss);
-            validations.extend(validation);
-            subnetworks.extend(figures);
-            sent.extend(&upload.spread);
-            if self.procedure.kept != Part::Nothing {
-                self.personal.put(upload.client, part, round)?;
+        let bytes = self.traffic(participants.len(), sent_bytes);
+        let Completed { used, left_out, skipped } = self.server.complete(&participants, &uploads, missing)?;
+        self.tell(round, &left_out, skipped);
+        let (mut losses, mut validations, mut subnetworks) = (Vec::new(), Vec::new(), Vec::new());
+        // One message a client, although a client may have sent two: both are the same.
+        let message = |client: usize| uploads.iter().find(|upload| upload.client == client);
+        let sent: Vec<&Variances> =
+            used.iter().filter_map(|&client| message(client)?.spread.as_ref()).collect();
+        for (client, part, figures, validation) in own {
+            if used.contains(&client) {
+                losses.extend(message(client).and_then(|upload| upload.loss));
+                validations.extend(validation);
+                subnetworks.extend(figures);
+            }
+            // What a client learned is its own, also where its message was lost or the round came to nothing: it does
+            // not know. What the server refuses of a client that works as it should is not to be trusted.
+            let refused = || left_out.iter().any(|out| out.client == client);
+            let lost = faults.of(client).is_some() || (skipped && !refused());
+            if self.procedure.kept != Part::Nothing && (lost || used.contains(&client)) {
+                self.personal.put(client, part, round)?;
             }
         }
         let aggregate = started.elapsed().as_secs_f64() - worked;
         let choosing = Instant::now();
-        let calibration = self.calibrate(round, &participants)?;
+        let in_time = faults.in_time(&participants);
+        let calibration = self.calibrate(round, &in_time)?;
         let (mut posterior, mut bytes) = (posterior, bytes);
         if let Some(calibration) = &calibration {
             posterior += choosing.elapsed().as_secs_f64();
-            bytes += self.calibration_traffic(calibration, participants.len());
+            bytes += self.calibration_traffic(calibration, in_time.len());
         }
         Ok(RoundRecord {
             round,
@@ -159,8 +172,27 @@ impl Simulation {
             seconds: RoundSeconds { train, posterior, aggregate },
             participants,
             left_out,
+            skipped,
+            epsilon: self.epsilon(),
             bytes,
         })
+    }
+
+    /// Logs who was left out: a warning, but where faults are what was asked for.
+    fn tell(&self, round: u64, left_out: &[LeftOut], skipped: bool) {
+        let expected = self.config.faults.is_any();
+        for LeftOut { client, reason, .. } in left_out {
+            if expected {
+                tracing::info!(round, client, "left out of the round: {reason}");
+            } else {
+                tracing::warn!(round, client, "left out of the round: {reason}");
+            }
+        }
+        if skipped && expected {
+            tracing::info!(round, "skipped: too few usable updates");
+        } else if skipped {
+            tracing::warn!(round, "skipped: too few usable updates");
+        }
     }
 
     /// In the round where that is due, chooses the prior variance of personal models on what `participants` set
@@ -221,15 +253,12 @@ impl Simulation {
         Traffic { up: (participants * report) as u64, down: (participants * down) as u64 }
     }
 
-    /// The bytes a round's messages take; none where nothing is shared.
-    fn traffic(&self, participants: &[usize], uploads: &[Upload]) -> Traffic {
+    /// The bytes a round's messages take, of which `up` bytes came back; none where nothing is shared.
+    fn traffic(&self, participants: usize, up: u64) -> Traffic {
         if self.procedure.shared == Part::Nothing {
             return Traffic::default();
         }
-        Traffic {
-            up: uploads.iter().map(|upload| upload.encoded_len() as u64).sum(),
-            down: participants.len() as u64 * self.server.download().encoded_len() as u64,
-        }
+        Traffic { up, down: participants as u64 * self.server.download().encoded_len() as u64 }
     }
 }
 

@@ -15,6 +15,8 @@ use crate::state::State;
 pub struct Snapshot {
     /// Rounds completed.
     pub round: u64,
+    /// How many of the newest were skipped, one after another.
+    pub skipped_in_a_row: u64,
     /// What the server holds.
     pub shared: Shared,
     /// What clients keep.
@@ -36,6 +38,7 @@ impl Simulation {
     pub fn snapshot(&mut self) -> Result<Snapshot, RunError> {
         Ok(Snapshot {
             round: self.server.round(),
+            skipped_in_a_row: self.server.skipped_in_a_row(),
             shared: self.server.shared().clone(),
             personal: self.personal.snapshot()?,
             chosen: self.chosen,
@@ -47,7 +50,7 @@ impl Simulation {
     /// # Errors
     /// A snapshot of another run.
     pub fn restore(&mut self, snapshot: Snapshot) -> Result<(), String> {
-        let Snapshot { round, shared, personal, chosen } = snapshot;
+        let Snapshot { round, skipped_in_a_row, shared, personal, chosen } = snapshot;
         if round > self.config.rounds as u64 {
             return Err(format!("it is of round {round}, and the run has {}", self.config.rounds));
         }
@@ -64,8 +67,8 @@ impl Simulation {
         if !known {
             return Err("what it says of clients does not fit this run".to_owned());
         }
-        self.server.restore(shared, round)?;
-        self.personal.restore(personal)?;
+        self.server.restore(shared, round, skipped_in_a_row)?;
+        self.personal.restore(personal, round)?;
         self.chosen = chosen;
         if self.procedure.calibrates() && round >= calibrate::last_round_with_data_aside(self.config.rounds) {
             self.executor.set_aside(0.0);

@@ -97,9 +97,30 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         bytes(summary.bytes.down),
         summary.peak_rss_bytes.map(|peak| format!("; memory: {}", bytes(peak))).unwrap_or_default()
     )?;
+    text.push_str(&trouble_lines(summary));
     writeln!(text, "\nfiles:  {}", path.display())?;
     writeln!(text, "report: {}", report.display())?;
     Ok(text)
+}
+
+/// What went wrong on the way, and what the shared part may tell of a client: a line each, where there is any.
+fn trouble_lines(summary: &Summary) -> String {
+    let (mut text, trouble) = (String::new(), &summary.trouble);
+    if trouble.total() > 0 {
+        let kinds: Vec<String> =
+            trouble.left_out.iter().map(|(kind, count)| format!("{count} {}", kind.as_str())).collect();
+        text.push_str(&format!("left out: {} updates ({})\n", trouble.total(), kinds.join(", ")));
+    }
+    if trouble.skipped_rounds > 0 {
+        let (skipped, rounds) = (trouble.skipped_rounds, summary.rounds);
+        text.push_str(&format!(
+            "skipped: {skipped} of {rounds} rounds, with fewer updates than the quorum\n"
+        ));
+    }
+    if let (Some(epsilon), Some(delta)) = (summary.epsilon, summary.delta) {
+        text.push_str(&format!("privacy: epsilon {epsilon:.2} at delta {delta:e}, for each client\n"));
+    }
+    text
 }
 
 /// What the personal models believe of their parameters.

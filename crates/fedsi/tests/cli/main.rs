@@ -5,6 +5,7 @@
 mod bad_input;
 mod commands;
 mod compare;
+mod faults;
 mod fetch;
 mod folders;
 mod laplace;

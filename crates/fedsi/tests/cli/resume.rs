@@ -71,21 +71,21 @@ fn killed_at_any_moment_it_goes_on_to_the_same_bits() {
         [("fedsi", [3, 8, 21]), ("pfedbayes", [0, 2, 5]), ("fedpop", [1, 4, 9]), ("fedper", [2, 3, 4])]
     {
         let name = format!("--method={method}");
-        scratch.succeeds(&[&RUN[..], &[&name, "--out=whole", "--force"]].concat());
-        let mut child = start(&scratch, &[&RUN[..], &[&name, "--out=killed", "--force"]].concat());
+        let (whole, killed) = (format!("{method}-whole"), format!("{method}-killed"));
+        scratch.succeeds(&[&RUN[..], &[&name, "--out", &whole]].concat());
+        let mut child = start(&scratch, &[&RUN[..], &[&name, "--out", &killed]].concat());
         for (time, round) in after.into_iter().enumerate() {
-            wait_for(&mut child, || {
-                lines(&scratch, "killed") >= round && scratch.path("killed/config.toml").exists()
-            });
+            let config = scratch.path(&killed).join("config.toml");
+            wait_for(&mut child, || lines(&scratch, &killed) >= round && config.exists());
             // Not always just after a line.
             std::thread::sleep(Duration::from_millis(7 * (time as u64 + round as u64 % 3)));
             child.kill().unwrap();
             child.wait().unwrap();
-            child = start(&scratch, &["resume", "killed", "--threads=2", "--quiet"]);
+            child = start(&scratch, &["resume", &killed, "--threads=2", "--quiet"]);
         }
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success(), "{method}: {}", String::from_utf8_lossy(&ended.stderr));
-        same(&scratch, "killed", "whole", method);
+        same(&scratch, &killed, &whole, method);
     }
 }
 
@@ -116,18 +116,18 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
     let scratch = Scratch::new();
     scratch.succeeds(&[&RUN[..], &["--out=whole"]].concat());
     for signal in ["-INT", "-TERM"] {
-        let mut child =
-            start(&scratch, &[&RUN[..], &["--out=stopped", "--force", "--set=checkpoint.rounds=0"]].concat());
-        wait_for(&mut child, || lines(&scratch, "stopped") >= 3);
+        let out = format!("stopped{signal}");
+        let mut child = start(&scratch, &[&RUN[..], &["--out", &out, "--set=checkpoint.rounds=0"]].concat());
+        wait_for(&mut child, || lines(&scratch, &out) >= 3);
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         let ended = child.wait_with_output().unwrap();
         let words = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{signal}: {words}");
-        assert!(words.contains("fedsi resume stopped"), "{signal}: {words}");
+        assert!(words.contains(&format!("fedsi resume {out}")), "{signal}: {words}");
         assert!(words.contains("stopped as asked, after round"), "{signal}: {words}");
-        assert!(!scratch.path("stopped/summary.json").exists(), "{signal}: it is not complete");
-        scratch.succeeds(&["resume", "stopped", "--quiet"]);
-        same(&scratch, "stopped", "whole", signal);
+        assert!(!scratch.path(&out).join("summary.json").exists(), "{signal}: it is not complete");
+        scratch.succeeds(&["resume", &out, "--quiet"]);
+        same(&scratch, &out, "whole", signal);
     }
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// There is no complete run in the folder.
+    /// There is no complete run and no complete comparison in the folder.
     #[error("{path} {reason}", path = path.display())]
     NoRun {
         /// The folder.
@@ -43,6 +43,9 @@ pub enum ReportError {
         /// What is wrong.
         reason: String,
     },
+    /// What a comparison found cannot be read.
+    #[error(transparent)]
+    Comparison(#[from] fedsi_compare::CompareError),
     /// A plot or page cannot be drawn.
     #[error("cannot draw the page: {0}")]
     Drawing(String),
@@ -52,6 +55,6 @@ impl ReportError {
     /// Whether what was asked for is at fault, not the machine: there is no run, or its files are no such files.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::NoRun { .. } | Self::Content { .. } | Self::File { .. })
+        matches!(self, Self::NoRun { .. } | Self::Content { .. } | Self::File { .. } | Self::Comparison(_))
     }
 }

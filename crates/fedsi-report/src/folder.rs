@@ -37,10 +37,15 @@ impl RunFiles {
         let summary = match fs::read_to_string(&path) {
             Ok(text) => serde_json::from_str(&text).map_err(content(&path))?,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                let reason = match (folder.exists(), folder.join("config.toml").is_file()) {
-                    (false, _) => "does not exist",
-                    (true, true) => "holds a run that is not complete (it has no summary.json)",
-                    (true, false) => "is no folder of a run (it has no summary.json)",
+                let has = |name: &str| folder.join(name).is_file();
+                let reason = if !folder.exists() {
+                    "does not exist"
+                } else if has("config.toml") {
+                    "holds a run that is not complete (it has no summary.json)"
+                } else if has("compare.toml") {
+                    "holds a comparison that is not complete (it has no compare.json)"
+                } else {
+                    "is no folder of a run or of a comparison (it has no summary.json and no compare.json)"
                 };
                 return Err(ReportError::NoRun { path: folder.to_owned(), reason });
             }
@@ -54,23 +59,28 @@ impl RunFiles {
     /// # Errors
     /// A file that is missing or is not what a run writes.
     pub fn read(folder: &Path, summary: Summary) -> Result<Self, ReportError> {
-        let path = folder.join("metrics.jsonl");
-        let rounds = text(&path)?
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>()
-            .map_err(content(&path))?;
+        let rounds = rounds(&folder.join("metrics.jsonl"))?;
         let config = text(&folder.join("config.toml"))?;
-        let path = folder.join("predictions.safetensors");
-        let bytes = bytes(&path)?;
-        let predictions = fedsi_fl::read_predictions(&bytes).map_err(content(&path))?;
-        let owners = fedsi_fl::read_prediction_clients(&bytes).map_err(content(&path))?;
-        if owners.len() != predictions.len() {
-            return Err(content(&path)("`client` is not as long as the predictions"));
-        }
+        let (predictions, owners) = predictions(&folder.join("predictions.safetensors"))?;
         let exhibits = exhibits(&folder.join("exhibits.safetensors"))?;
         Ok(Self { summary, rounds, config, predictions, owners, exhibits })
     }
+}
+
+/// The rounds in `metrics.jsonl`.
+pub(crate) fn rounds(path: &Path) -> Result<Vec<RoundRecord>, ReportError> {
+    text(path)?.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(content(path))
+}
+
+/// The predictions in `predictions.safetensors`, and whose each is.
+pub(crate) fn predictions(path: &Path) -> Result<(Predictions, Vec<usize>), ReportError> {
+    let bytes = bytes(path)?;
+    let predictions = fedsi_fl::read_predictions(&bytes).map_err(content(path))?;
+    let owners = fedsi_fl::read_prediction_clients(&bytes).map_err(content(path))?;
+    if owners.len() != predictions.len() {
+        return Err(content(path)("`client` is not as long as the predictions"));
+    }
+    Ok((predictions, owners))
 }
 
 fn exhibits(path: &Path) -> Result<Option<Exhibits>, ReportError> {

@@ -7,7 +7,7 @@ use crate::series::{COVERAGES, RunSeries};
 
 /// One large number with what it means.
 pub(crate) struct Tile {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) note: String,
 }
@@ -76,28 +76,28 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
     // No sign before a zero.
     let over = if over.abs() < 0.0005 { 0.0 } else { over };
     let mut tiles = vec![
-        Tile { name: "accuracy", value: percent(accuracy), note: "mean over clients".to_owned() },
+        Tile { name: "accuracy".to_owned(), value: percent(accuracy), note: "mean over clients".to_owned() },
         Tile {
-            name: "calibration error",
+            name: "calibration error".to_owned(),
             value: format!("{ece:.3}"),
             note: format!("ECE, 0 is perfect; largest gap {:.2}", mce_1pct.unwrap_or(0.0)),
         },
         Tile {
-            name: "confidence less accuracy",
+            name: "confidence less accuracy".to_owned(),
             value: format!("{:+.1}", 100.0 * over),
             note: format!("percentage points: {direction}"),
         },
     ];
     if let (Some(all), Some(most)) = (pooled.risk.last(), pooled.risk.get(COVERAGES * 8 / 10 - 1)) {
         tiles.push(Tile {
-            name: "wrong, if the unsure fifth is declined",
+            name: "wrong, if the unsure fifth is declined".to_owned(),
             value: percent(*most),
             note: format!("{} when all are answered", percent(*all)),
         });
     }
     if let Some(area) = pooled.foreign_auroc {
         tiles.push(Tile {
-            name: "tells unseen classes",
+            name: "tells unseen classes".to_owned(),
             value: format!("{area:.2}"),
             note: "AUROC of entropy, 1 is perfect, 0.5 is chance".to_owned(),
         });
@@ -123,7 +123,8 @@ fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
         gap if gap < 0.0 => "its intervals are too narrow: it is surer than it is right",
         _ => "its intervals are too wide: it is less sure than it could be",
     };
-    let tile = |name, value: String, note: &str| Tile { name, value, note: note.to_owned() };
+    let tile =
+        |name: &str, value: String, note: &str| Tile { name: name.to_owned(), value, note: note.to_owned() };
     let tiles = vec![
         tile("typical error (RMSE)", format!("{rmse:.3}"), "in the data's unit"),
         tile("mean absolute error", format!("{mae:.3}"), "in the data's unit"),

@@ -1,10 +1,11 @@
-//! A run as one page: self-contained HTML with plots as inline SVG, and the plots as files for papers. Made from the
-//! run's files alone: neither the data nor the network is needed.
+//! A run or a comparison as one page: self-contained HTML with plots as inline SVG, and the plots as files for papers.
+//! Made from saved files alone: neither the data nor the network is needed.
 //!
 //! - `folder`: what a run wrote, read.
 //! - `series`: what plots show of its predictions, pooled and of each client.
 //! - `plots`: each plot drawn once for the page and once for papers.
 //! - `headline`, `gallery`, `page`: what the page says; the rest is in `templates/`.
+//! - `comparison`: the same of several methods, from the folders of their runs.
 //! - `embed`: what the page's script needs to show one client.
 
 mod comparison;
@@ -24,6 +25,7 @@ mod words;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fedsi_compare::Comparison;
 use fedsi_fl::record::Summary;
 
 pub use comparison::write_comparison;
@@ -39,18 +41,23 @@ pub fn write_run(folder: &Path, summary: &Summary) -> Result<PathBuf, ReportErro
     write(folder, &RunFiles::read(folder, summary.clone())?)
 }
 
-/// Makes the page and the plots of a complete run anew. Returns the page's path.
+/// Makes the page and the plots of a complete run or comparison anew. Returns the page's path.
 ///
 /// # Errors
-/// A folder that holds no complete run, a page that cannot be written.
+/// A folder that holds neither, a page that cannot be written.
 pub fn remake(folder: &Path) -> Result<PathBuf, ReportError> {
-    // A comparison's folder will be told by its `compare.json`, here.
+    if folder.join("compare.json").is_file() {
+        return write_comparison(folder, &Comparison::read(folder)?);
+    }
     write(folder, &RunFiles::open(folder)?)
 }
 
-/// Draws everything before anything is written.
 fn write(folder: &Path, files: &RunFiles) -> Result<PathBuf, ReportError> {
-    let made = page::run_page(files)?;
+    write_made(folder, &page::run_page(files)?)
+}
+
+/// Writes a page and its plots, all of which are drawn by now.
+fn write_made(folder: &Path, made: &page::Made) -> Result<PathBuf, ReportError> {
     let plots = folder.join("plots");
     let failed = |path: &Path, source| ReportError::Plot { path: path.to_owned(), source };
     fs::create_dir_all(&plots).map_err(|error| failed(&plots, error))?;

@@ -3,7 +3,7 @@
 use askama::Template;
 use fedsi_fl::exhibits::{MOST_GALLERIES, Selection};
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::record::{ClientScores, Figure, RoundRecord};
+use fedsi_fl::record::{ClientScores, Figure, PosteriorKind, RoundRecord};
 
 use crate::embed::Embedded;
 use crate::gallery::Gallery;
@@ -184,6 +184,11 @@ impl RunPage<'_> {
             summary.seed,
             summary.seconds.total
         )
+    }
+
+    /// What the posterior is, where there is one.
+    fn kind(&self) -> Option<PosteriorKind> {
+        self.files.summary.posterior.map(|posterior| posterior.kind)
     }
 
     /// Whether all candidates have a distribution: then nothing was chosen.

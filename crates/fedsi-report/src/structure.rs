@@ -13,6 +13,8 @@ use fedsi_fl::record::{ClientScores, Scores};
 use serde_json::json;
 
 use crate::RunFiles;
+use crate::comparison::comparison_page;
+use crate::comparison::gathered::{Calibration, Gathered};
 use crate::page::run_page;
 
 /// A run of three clients written by hand, so that no training decides what is drawn.
@@ -104,6 +106,63 @@ fn regression() -> RunFiles {
     run(Predictions::Values { outputs: 1, mean, variance, targets }, exhibits)
 }
 
+/// Eight methods on two seeds, so that colours come twice, with scores of that kind; the last has no runs.
+fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<Gathered>) {
+    let metric = |key: &str, title: &str, direction: &str, is_share: bool| json!({ "key": key, "title": title, "direction": direction, "is_share": is_share, "shown": true, "tested": true });
+    let (main, scores) = if is_classes {
+        let scores =
+            json!({ "accuracy": 0.9, "ece": 0.1, "mce": 0.1, "brier": 0.1, "nll": 0.3, "mce_1pct": 0.1 });
+        (metric("accuracy", "accuracy", "higher", true), scores)
+    } else {
+        let scores = json!({ "rmse": 0.9, "mae": 0.1, "nll": 0.3, "coverage_50": 0.5, "coverage_80": 0.8,
+            "coverage_90": 0.9, "coverage_95": 0.95 });
+        (metric("rmse", "RMSE", "lower", false), scores)
+    };
+    let method = |place: usize| {
+        let standing = |mean: f64| {
+            let against = if place == 0 { [0, 0, 0] } else { [2, 1, 5] };
+            json!({ "mean": mean, "std": 0.01, "rank": place + 1, "p": (place > 0).then_some(0.03),
+                "against_best": { "wins": against[0], "ties": against[1], "losses": against[2] } })
+        };
+        let run = |seed: u64| {
+            json!({ "seed": seed, "folder": format!("m{place}-s{seed}"), "scores": scores, "seconds": 3.0 + place as f64,
+                "bytes": { "up": 1_000_000 * place, "down": 2_000_000 }, "peak_rss_bytes": null })
+        };
+        let runs: Vec<_> = (1..=2).map(run).collect();
+        let standings = json!({ main["key"].as_str().unwrap(): standing(0.9 - 0.02 * place as f64),
+            "nll": standing(0.3 + 0.05 * place as f64) });
+        let is_there = place < 7;
+        json!({ "name": format!("m{place}"), "title": format!("Method {place}"), "source": "", "evaluated": "",
+            "runs": if is_there { runs } else { Vec::new() }, "failures": [],
+            "metrics": if is_there { standings } else { json!({}) } })
+    };
+    let comparison = json!({ "dataset": "digits", "size": "small", "seeds": [1, 2], "rounds": 4, "jobs": 1, "version": "0",
+        "metrics": [main, metric("nll", "NLL", "lower", false)], "methods": (0..8).map(method).collect::<Vec<_>>() });
+    let gathered = |place: usize| {
+        let calibration = if is_classes {
+            let Predictions::Classes { classes, probabilities, labels } = classification().predictions else {
+                unreachable!()
+            };
+            let rows = fedsi_metrics::Predictions::new(&probabilities, &labels, classes).unwrap();
+            let table = rows.reliability(fedsi_metrics::Bins::default());
+            Calibration::Reliability { bins: table.bins().collect(), ece: 0.125 }
+        } else {
+            Calibration::Coverage { points: vec![(0.25, 0.3), (0.5, 0.5), (0.75, 0.7)], inside: 0.875 }
+        };
+        let points = |from: f64| (1..=4).map(|round| (f64::from(round), from / f64::from(round))).collect();
+        Gathered {
+            loss: points(1.0 + place as f64),
+            held_out: points(0.5),
+            calibration: Some(calibration),
+            runs: 2,
+            unread: Vec::new(),
+        }
+    };
+    let mut all: Vec<Gathered> = (0..7).map(gathered).collect();
+    all.push(Gathered::default());
+    (serde_json::from_value(comparison).unwrap(), all)
+}
+
 /// Kinds of elements with their counts, then all words.
 fn structure(svg: &str) -> String {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
@@ -124,6 +183,16 @@ fn plots_are_made_of_what_was_agreed() {
     let mut text = String::new();
     for (title, files) in [("classification", classification()), ("regression", regression())] {
         for plot in run_page(&files).unwrap().plots {
+            writeln!(text, "{title}: {}\n{}\n", plot.name, structure(&plot.svg)).unwrap();
+        }
+    }
+    for (title, is_classes) in [("comparison of classifications", true), ("comparison of regressions", false)]
+    {
+        let (comparison, gathered) = compared(is_classes);
+        let plots = comparison_page(&comparison, &gathered).unwrap().plots;
+        // One small diagram stands for all.
+        let small = |name: &str| name.ends_with("-m0") || !name.contains("-m");
+        for plot in plots.iter().filter(|plot| small(&plot.name)) {
             writeln!(text, "{title}: {}\n{}\n", plot.name, structure(&plot.svg)).unwrap();
         }
     }

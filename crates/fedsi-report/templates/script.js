@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = new Map(data.clients.map((client) => [client.id, client]));
@@ -158,27 +157,7 @@
 
   // The table: sorted by any column, folded where it is long.
   const table = document.getElementById("clients"), unfold = document.getElementById("unfold");
-  const value = (row, column) => {
-    const text = row.cells[column].textContent, number = parseFloat(text);
-    return Number.isNaN(number) ? undefined : number;
-  };
-  [...table.tHead.rows[0].cells].forEach((cell, column) => {
-    const button = element("button", cell.textContent);
-    button.type = "button";
-    cell.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const down = cell.getAttribute("aria-sort") !== "descending";
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      cell.setAttribute("aria-sort", down ? "descending" : "ascending");
-      // Clients without a score come last either way.
-      const order = (a, b) => {
-        const [left, right] = [value(a, column), value(b, column)];
-        if (left === undefined || right === undefined) return (left === undefined) - (right === undefined);
-        return down ? right - left : left - right;
-      };
-      table.tBodies[0].append(...[...table.tBodies[0].rows].sort(order));
-    });
-  });
+  sortable(table);
   if (rows.length > 50) {
     table.classList.add("folded");
     unfold.hidden = false;

@@ -1,4 +1,4 @@
-//! Pages of real runs, small and odd ones, made by the library from end to end.
+//! Pages of real runs and comparisons, small and odd ones, made by the library from end to end.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fedsi_compare::{Comparison, Order};
 use fedsi_data::{DatasetName, PartitionKind, Size, TaskKind};
 use fedsi_fl::{Config, RunFolder, run};
 
@@ -55,19 +56,52 @@ fn page(name: &str, scratch: &Path, config: Config) -> (PathBuf, String) {
     let summary = run::run(&checked, folder, &mut ()).unwrap();
     let made = fedsi_report::write_run(&path, &summary).unwrap();
     run::complete(&path, &summary).unwrap();
+    let text = kept(name, &path, &made);
+    (path, text)
+}
+
+/// A page that was made in this folder, once it is found sound and its copy is left.
+fn kept(name: &str, folder: &Path, made: &Path) -> String {
     let text = fs::read_to_string(made).unwrap();
-    sound(&path, &text);
+    sound(folder, &text);
     if let Some(folder) = std::env::var_os("FEDSI_PAGES") {
         fs::write(Path::new(&folder).join(format!("{name}.html")), &text).unwrap();
     }
-    (path, text)
+    text
+}
+
+/// Methods on two seeds, with the settings that `of` gives a method.
+fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync)) -> (PathBuf, Comparison) {
+    let order = Order {
+        methods: fedsi_compare::methods(methods).unwrap(),
+        seeds: 2,
+        tune: false,
+        tune_rounds: None,
+        jobs: 1,
+        out: Some(scratch.join("compare")),
+        force: false,
+        settings: &|last| {
+            let find = |wanted: &str| last.iter().find(|(key, _)| *key == wanted).map(|(_, value)| value);
+            let mut config = of(find("method").and_then(|value| value.as_str()).unwrap());
+            if let Some(seed) = find("seed") {
+                config.seed = seed.as_integer().unwrap().try_into().unwrap();
+            }
+            config.check()
+        },
+    };
+    let finished = fedsi_compare::compare(&order, &(), &|_, _| Ok(())).unwrap();
+    (finished.folder.path().to_owned(), finished.comparison)
+}
+
+/// A page without its end: the config there may hold an address, the script names the standard of SVG.
+fn shown(page: &str) -> &str {
+    page.split("<pre").next().unwrap().split("<script>").next().unwrap()
 }
 
 /// What holds for every page.
 fn sound(folder: &Path, page: &str) {
     assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
-    // The config at the end may hold an address; the script names the standard of SVG.
-    let shown = page.split("<pre").next().unwrap();
+    let shown = shown(page);
     for word in ["NaN", ">inf<", ">-inf<", "Infinity", "http://", "https://"] {
         assert!(
             !shown.contains(word),
@@ -75,7 +109,8 @@ fn sound(folder: &Path, page: &str) {
             shown.split(word).next().map(|text| &text[text.len() - 80..])
         );
     }
-    assert_eq!(page.matches("<script").count(), 2);
+    let is_run = page.contains("id=\"clients\"");
+    assert_eq!(page.matches("<script").count(), if is_run { 2 } else { 1 });
     assert_eq!(page.matches("<svg").count(), page.matches(" data-plot=\"").count());
     assert_eq!(
         page.matches("<svg").count(),
@@ -162,11 +197,114 @@ fn a_page_is_remade_from_the_folder_alone() {
 }
 
 #[test]
+fn posteriors_of_other_kinds() {
+    for (method, sits, travels) in [
+        ("pfedbayes", "In every layer", "twice the bytes"),
+        ("fedpop", "In the head", "stay with their clients"),
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (folder, page) = page(method, scratch.path(), digits(method, 3));
+        assert!(page.contains(sits) && page.contains(travels), "{method}");
+        assert!(!shown(&page).contains("subnetwork"), "{method} has none");
+        let seconds = fs::read_to_string(folder.join("plots/seconds.svg")).unwrap();
+        assert!(!seconds.contains("posteriors"), "{method} has no such phase");
+    }
+}
+
+#[test]
+fn a_comparison() {
+    let scratch = tempfile::tempdir().unwrap();
+    let settings = |method: &str| {
+        let mut config = digits(method, 4);
+        config.rounds = 2;
+        config.partition.train = 20;
+        config.validation.fraction = 0.2;
+        config
+    };
+    let (folder, found) = comparison(scratch.path(), "fedsi,fedavg,fedper", &settings);
+    let page = kept("comparison", &folder, &fedsi_report::write_comparison(&folder, &found).unwrap());
+    found.write(&folder).unwrap();
+    for words in [
+        "3 methods on digits",
+        "Best by accuracy: ",
+        "Best by NLL: ",
+        "Two seeds are too few",
+        "Held-out score",
+    ] {
+        assert!(page.contains(words), "no `{words}`");
+    }
+    assert!(!page.contains("could not be read") && !page.contains("Runs that failed"));
+    for plot in [
+        "tradeoff",
+        "wins-accuracy",
+        "wins-nll",
+        "reliability-fedsi",
+        "reliability-fedavg",
+        "reliability-fedper",
+        "learning-curves",
+        "held-out-curves",
+        "cost-seconds",
+        "cost-bytes",
+    ] {
+        assert!(page.contains(&format!("data-plot=\"{plot}\"")), "{plot} is not on the page");
+        assert!(folder.join(format!("plots/{plot}.png")).is_file(), "{plot} is no file");
+    }
+
+    // Remade from the folder alone.
+    fs::remove_dir_all(folder.join("plots")).unwrap();
+    let again = fs::read_to_string(fedsi_report::remake(&folder).unwrap()).unwrap();
+    assert_eq!(again, page);
+
+    // What is damaged or gone is named, and the rest is drawn.
+    fs::write(folder.join("fedavg-s1/predictions.safetensors"), "no tensors").unwrap();
+    fs::write(folder.join("fedavg-s2/metrics.jsonl"), "{\"half").unwrap();
+    fs::remove_dir_all(folder.join("fedper-s1")).unwrap();
+    fs::remove_dir_all(folder.join("fedper-s2")).unwrap();
+    let less = kept("comparison-damaged", &folder, &fedsi_report::remake(&folder).unwrap());
+    assert!(less.contains("could not be read"));
+    for words in
+        ["FedAvg seed 1: fedavg-s1/predictions", "FedAvg seed 2: ", "FedPer seed 1: ", "FedPer seed 2: "]
+    {
+        assert!(less.contains(words), "{words} is not named");
+    }
+    assert!(
+        less.contains("data-plot=\"reliability-fedavg\"")
+            && !less.contains("data-plot=\"reliability-fedper\"")
+    );
+
+    fs::write(folder.join("compare.json"), "{}").unwrap();
+    assert!(fedsi_report::remake(&folder).unwrap_err().is_bad_input());
+}
+
+#[test]
+fn a_comparison_of_regressions_with_a_run_that_failed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let settings = |method: &str| {
+        let mut config = table(scratch.path(), 3, |a, b| (5.0 * a - 2.0 * b).to_string());
+        config.method = method.to_owned();
+        config.data.files.task = TaskKind::Regression;
+        config
+    };
+    let (folder, mut found) = comparison(scratch.path(), "fedsi,fedavg", &settings);
+    let failed = fedsi_compare::comparison::Failure { seed: 2, reason: "<b>the disk</b> is full".to_owned() };
+    found.methods[1].runs.truncate(1);
+    found.methods[1].failures.push(failed);
+    let made = fedsi_report::write_comparison(&folder, &found).unwrap();
+    let page = kept("comparison-regression", &folder, &made);
+    assert!(page.contains("Runs that failed") && page.contains("the disk") && !page.contains("<b>the disk"));
+    assert!(page.contains("data-plot=\"coverage-fedsi\"") && !page.contains("reliability"));
+    assert!(page.contains("Best by RMSE: "));
+}
+
+#[test]
 fn what_is_no_run_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let refused = |name: &str| fedsi_report::remake(&scratch.path().join(name)).unwrap_err();
     assert!(refused("missing").to_string().ends_with("missing does not exist"));
     assert!(refused("").to_string().contains("no folder of a run"));
+    assert!(refused("").to_string().contains("or of a comparison"));
+    fs::write(scratch.path().join("compare.toml"), "").unwrap();
+    assert!(refused("").to_string().contains("a comparison that is not complete"));
     fs::write(scratch.path().join("config.toml"), "").unwrap();
     assert!(refused("").to_string().contains("not complete"));
     fs::write(scratch.path().join("summary.json"), "{}").unwrap();

@@ -184,7 +184,7 @@ pub(crate) struct Settings {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Folders of complete runs; each gets its report.html and plots/.
+    /// Folders of complete runs and comparisons; each gets its report.html and plots/.
     #[arg(value_name = "DIR", required = true)]
     pub(crate) folders: Vec<PathBuf>,
 }

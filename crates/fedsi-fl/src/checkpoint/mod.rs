@@ -182,7 +182,7 @@ fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
             Some((round, entry.path()))
         })
         .collect();
-    found.sort_by(|a, b| b.0.cmp(&a.0));
+    found.sort_by_key(|(round, _)| std::cmp::Reverse(*round));
     found
 }
 

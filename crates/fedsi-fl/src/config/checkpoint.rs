@@ -21,7 +21,7 @@ pub struct CheckpointConfig {
 impl CheckpointConfig {
     /// Every thirty seconds, clients' state in memory.
     #[must_use]
-    pub const fn defaults() -> Self {
+    pub fn defaults() -> Self {
         Self { rounds: 0, seconds: 30.0, state_dir: PathBuf::new() }
     }
 }

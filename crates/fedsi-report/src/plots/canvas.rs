@@ -16,18 +16,22 @@ use crate::ReportError;
 pub(super) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(super) const VERMILION: RGBColor = RGBColor(213, 94, 0);
 pub(super) const ORANGE: RGBColor = RGBColor(230, 159, 0);
+pub(super) const GREEN: RGBColor = RGBColor(0, 158, 115);
+pub(super) const PURPLE: RGBColor = RGBColor(204, 121, 167);
 pub(super) const INK: RGBColor = RGBColor(0, 0, 0);
 pub(super) const SOFT: RGBColor = RGBColor(107, 107, 107);
 pub(super) const LINE: RGBColor = RGBColor(221, 221, 221);
 
 /// Drawn colours and what the page calls them, so that they follow light and dark.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 8] = [
     ("\"#000000\"", "\"currentColor\""),
     ("\"#6B6B6B\"", "\"var(--soft)\""),
     ("\"#DDDDDD\"", "\"var(--line)\""),
     ("\"#0072B2\"", "\"var(--blue)\""),
     ("\"#D55E00\"", "\"var(--vermilion)\""),
     ("\"#E69F00\"", "\"var(--orange)\""),
+    ("\"#009E73\"", "\"var(--green)\""),
+    ("\"#CC79A7\"", "\"var(--purple)\""),
 ];
 
 /// Pixels of a PNG for each of a plot's units.
@@ -67,7 +71,7 @@ pub(super) struct Panel {
 #[template(path = "plot.html")]
 pub(crate) struct Drawing {
     /// Its file's name.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What it shows, for those who do not see it.
     about: String,
     size: (u32, u32),
@@ -83,12 +87,7 @@ pub(crate) struct Drawing {
 
 /// Draws a plot. `about` is what it shows, for those who do not see it. A `live` one is redrawn by the
 /// page's script for the client that is chosen.
-pub(super) fn drawing(
-    name: &'static str,
-    about: &str,
-    live: bool,
-    plot: &impl Plot,
-) -> Result<Drawing, ReportError> {
+pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> Result<Drawing, ReportError> {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
         .map_err(|_| ReportError::Drawing("the built-in font cannot be read".to_owned()))?;
     let (whole, panels) = vector(plot, false, true)?;
@@ -101,7 +100,7 @@ pub(super) fn drawing(
     let (svg, _) = vector(plot, true, true)?;
     let panels: Vec<String> = panels.iter().map(Panel::json).collect();
     Ok(Drawing {
-        name,
+        name: name.to_owned(),
         about: about.to_owned(),
         size: plot.size(),
         panels: live.then(|| format!("[{}]", panels.join(","))),

@@ -1,16 +1,22 @@
-//! Which plots a run has, and what each is drawn from.
+//! Which plots a run has, and what each is drawn from; those of a comparison are in `compare`.
 
 mod bars;
 mod canvas;
+mod compare;
 mod heat;
 mod lines;
+mod looks;
+mod overlay;
 mod reliability;
 mod ridges;
 mod scatter;
+mod small;
+mod tally;
+mod tradeoff;
 mod uncertainty;
 
 use fedsi_fl::exhibits::{Exhibits, Selection, SelectionMap};
-use fedsi_fl::record::{ClientScores, RoundRecord, Scores, Summary};
+use fedsi_fl::record::{ClientScores, PosteriorKind, RoundRecord, Scores, Summary};
 
 use crate::words::{bytes, grouped};
 use crate::{ReportError, RunFiles};
@@ -22,6 +28,7 @@ use lines::Lines;
 use scatter::Scatter;
 
 pub(crate) use canvas::Drawing;
+pub(crate) use compare::ComparePlots;
 pub(crate) use uncertainty::UncertaintyPlots;
 
 /// Clients and classes that are drawn of a partition.
@@ -282,7 +289,8 @@ fn coarser(found: &SelectionMap) -> (Vec<f64>, usize) {
 fn seconds(summary: &Summary) -> Result<Drawing, ReportError> {
     let seconds = summary.seconds;
     let mut phases = vec![("training", seconds.train)];
-    if summary.posterior.is_some() {
+    // Where the distribution is what is trained or sampled, inferring it is no phase of its own.
+    if summary.posterior.is_some_and(|posterior| posterior.kind == PosteriorKind::Laplace) {
         phases.push(("posteriors", seconds.posterior));
     }
     phases.push(("evaluation", seconds.evaluate));

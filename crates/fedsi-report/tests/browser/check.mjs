@@ -1,5 +1,5 @@
-// Opens pages of runs in a real browser: nothing complains, nothing is fetched, nothing sticks out, and choosing a
-// client changes its pictures. Usage: node check.mjs BROWSER PAGE...
+// Opens pages of runs and comparisons in a real browser: nothing complains, nothing is fetched, nothing sticks out,
+// tables sort, and choosing a client changes its pictures. Usage: node check.mjs BROWSER PAGE...
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
@@ -29,18 +29,34 @@ async function check(browser, path, width, colorScheme) {
   await fits("as it opens");
   for (const { name, title } of await live(page)) assert.ok(title.length > 20, `${name} has no words for those who do not see it`);
 
-  // The table sorts by a column, both ways.
-  const column = () => page.locator("#clients tbody tr td:nth-child(3)").evaluateAll((cells) =>
+  // The table sorts by a column, both ways: clients of a run, methods of a comparison.
+  const isRun = (await page.locator("#clients").count()) > 0;
+  const [table, place] = isRun ? ["#clients", 2] : ["#methods", 1];
+  const column = () => page.locator(`${table} tbody tr td:nth-child(${place + 1})`).evaluateAll((cells) =>
     cells.map((cell) => parseFloat(cell.textContent)).filter((value) => !Number.isNaN(value)));
-  const heading = page.locator("#clients thead th").nth(2);
+  const heading = page.locator(`${table} thead th`).nth(place);
   for (const [direction, sign] of [["descending", -1], ["ascending", 1]]) {
     await heading.locator("button").click();
     assert.equal(await heading.getAttribute("aria-sort"), direction);
     const values = await column();
     assert.deepEqual(values, [...values].sort((a, b) => sign * (a - b)), `not sorted, ${direction}`);
   }
+  if (!isRun) {
+    await page.locator(`${table} thead th`).first().locator("button").click();
+    const names = await page.locator(`${table} tbody th`).allTextContents();
+    assert.deepEqual(names, [...names].sort((a, b) => b.localeCompare(a)), "names are not sorted");
+    const plots = await page.locator("svg[data-plot] title").allTextContents();
+    assert.ok(plots.length > 3 && plots.every((title) => title.length > 20), "a plot has no words for those who do not see it");
+  }
 
   // Choosing clients: the plots, the heading, the row and the samples follow; all clients come back.
+  if (isRun) await choosing(page, fits);
+  assert.deepEqual(complaints, [], path);
+  await page.close();
+}
+
+/** Chooses clients of a run, one after another. */
+async function choosing(page, fits) {
   const clients = await page.locator("#client option").evaluateAll((all) => all.map((option) => option.value).filter(Boolean));
   assert.equal(await page.locator(".chooser").isVisible(), clients.length > 1, "the chooser");
   if (clients.length > 1) {
@@ -70,8 +86,6 @@ async function check(browser, path, width, colorScheme) {
     await page.selectOption("#client", "");
     assert.deepEqual(await live(page), before, "all clients do not come back");
   }
-  assert.deepEqual(complaints, [], path);
-  await page.close();
 }
 
 const browser = await chromium.launch({

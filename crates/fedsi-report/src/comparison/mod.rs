@@ -1,0 +1,137 @@
+//! The page of a comparison.
+
+pub(crate) mod gathered;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+
+use askama::Template;
+use fedsi_compare::Comparison;
+use fedsi_compare::comparison::{MethodResult, Trial};
+use fedsi_compare::table::{Mark, Table};
+
+use crate::ReportError;
+use crate::page::Made;
+use crate::plots::ComparePlots;
+use crate::words::counted;
+use gathered::Gathered;
+use verdict::Verdict;
+
+/// Lines about runs that failed or could not be read, told one by one.
+const MOST_TOLD: usize = 50;
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct ComparePage<'a> {
+    comparison: &'a Comparison,
+    verdict: Verdict,
+    table: Table,
+    plots: &'a ComparePlots,
+    failures: Vec<String>,
+    unread: Vec<String>,
+    tuned: Vec<(&'a MethodResult, String)>,
+}
+
+/// Makes `report.html` and `plots/` in the folder of a comparison, from its runs there. Returns the page's path. Runs
+/// whose files are missing or damaged are named on the page and left out of its plots.
+///
+/// # Errors
+/// A page or plot that cannot be drawn or written.
+pub fn write_comparison(folder: &Path, comparison: &Comparison) -> Result<PathBuf, ReportError> {
+    let gathered: Vec<Gathered> =
+        comparison.methods.iter().map(|method| Gathered::of(folder, method)).collect();
+    crate::write_made(folder, &comparison_page(comparison, &gathered)?)
+}
+
+/// The page, from what was gathered of each method's runs.
+pub(crate) fn comparison_page(comparison: &Comparison, gathered: &[Gathered]) -> Result<Made, ReportError> {
+    let plots = ComparePlots::of(comparison, gathered)?;
+    let tuned = comparison.methods.iter().filter(|method| !method.trials.is_empty());
+    let page = ComparePage {
+        comparison,
+        verdict: Verdict::of(comparison),
+        table: comparison.table(),
+        plots: &plots,
+        failures: told(comparison.failures()),
+        unread: told(gathered.iter().flat_map(|found| found.unread.iter().cloned()).collect()),
+        tuned: tuned.map(|method| (method, values(&method.tuned))).collect(),
+    };
+    let text = page.render().map_err(|error| ReportError::Drawing(error.to_string()))?;
+    Ok(Made { page: text, plots: plots.all().cloned().collect() })
+}
+
+fn told(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MOST_TOLD);
+    lines.truncate(MOST_TOLD);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// `key = value`, in a line.
+fn values(values: &std::collections::BTreeMap<String, f64>) -> String {
+    let all: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    all.join(", ")
+}
+
+impl ComparePage<'_> {
+    fn title(&self) -> String {
+        format!("{} on {}", counted(self.comparison.methods.len(), "method"), self.comparison.dataset)
+    }
+
+    /// What was run, in a line.
+    fn about(&self) -> String {
+        let found = self.comparison;
+        format!(
+            "{} model, {}, {}; fedsi {}",
+            found.size,
+            counted(found.rounds, "round"),
+            counted(found.seeds.len(), "seed"),
+            found.version
+        )
+    }
+
+    /// The class of a cell's mark in the page.
+    const fn class(mark: &Mark) -> &'static str {
+        match mark {
+            Mark::None => "",
+            Mark::Best => "best",
+            Mark::Second => "second",
+        }
+    }
+
+    /// Whether classes are predicted, not values.
+    fn is_classes(&self) -> bool {
+        self.comparison.metrics.first().is_none_or(|metric| metric.key == "accuracy")
+    }
+
+    fn trial_values(trial: &Trial) -> String {
+        values(&trial.values)
+    }
+
+    fn trial_score(trial: &Trial) -> String {
+        match (trial.held_out_nll, &trial.failure) {
+            (Some(nll), _) => format!("{nll:.4}"),
+            (None, Some(reason)) => format!("failed: {reason}"),
+            (None, None) => "not scored".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        let text = r#"{"dataset": "<script>alert(1)</script>", "size": "small", "seeds": [1], "rounds": 2, "jobs": 1,
+            "version": "0", "metrics": [], "methods": []}"#;
+        let comparison: Comparison = serde_json::from_str(text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let page = std::fs::read_to_string(write_comparison(folder.path(), &comparison).unwrap()).unwrap();
+        assert!(!page.contains("<script>alert") && page.contains("alert(1)"), "{page}");
+        assert!(!page.contains("http://") && !page.contains("https://"), "it needs nothing from elsewhere");
+        assert!(page.contains("Nothing was judged"));
+    }
+}

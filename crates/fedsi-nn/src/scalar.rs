@@ -135,8 +135,8 @@ mod tests {
             let (near, near_slope) = (x as f32).softplus();
             let x = f64::from(x as f32);
             let (exact, exact_slope) = x.softplus();
-            assert!((f64::from(near) / exact - 1.0).abs() < 3e-7, "softplus({x}) is {exact}, found {near}");
-            assert!((f64::from(near_slope) / exact_slope - 1.0).abs() < 3e-7, "its slope at {x}");
+            assert!((f64::from(near) / exact - 1.0).abs() < 5e-7, "softplus({x}) is {exact}, found {near}");
+            assert!((f64::from(near_slope) / exact_slope - 1.0).abs() < 5e-7, "its slope at {x}");
             assert!(value > 0.0 && slope > 0.0 && slope <= 1.0);
         }
         assert_eq!(0.0_f64.softplus(), (std::f64::consts::LN_2, 0.5));

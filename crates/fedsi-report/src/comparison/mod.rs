@@ -84,7 +84,7 @@ impl ComparePage<'_> {
     fn about(&self) -> String {
         let found = self.comparison;
         format!(
-            "{} model, {}, {}; fedsi {}",
+            "{} data, {}, {}; fedsi {}",
             found.size,
             counted(found.rounds, "round"),
             counted(found.seeds.len(), "seed"),

@@ -1,9 +1,10 @@
 //! Time and memory of one client's posterior: `one_client [mlp|cnn] [samples] [tolerance] [test samples]`.
 #![allow(clippy::print_stdout)]
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use fedsi_bayes::{Curvature, Likelihood, Posterior, PosteriorFamily};
+use fedsi_bayes::{Curvature, Likelihood, PosteriorFamily, Prior, Problem};
 use fedsi_nn::{ConvSpec, LayerSpec, Loss, Network, OptimizerSpec, PoolSpec, Targets, Trainer};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
@@ -32,24 +33,23 @@ fn main() -> Result<(), Failure> {
     let body = network.layout().body();
     let selected = chosen(body.end, count);
     let prior = vec![1.0; count];
-    let likelihood = Likelihood::Categorical;
+    let problem = Problem::new(Arc::new(network), parameters, train, Likelihood::Categorical)?;
     println!("{name}: {samples} samples, {count} of {} parameters, tolerance {tolerance}", body.len());
 
     let begin = Instant::now();
-    let curvature = Curvature::diagonal(&network, &parameters, train, &likelihood, body);
+    let curvature = Curvature::diagonal(&problem, body.clone())?;
     let alive = curvature.ggn.iter().filter(|&&value| value > 0.0).count();
     println!("curvature: {:.4} s, {alive} parameters alive", begin.elapsed().as_secs_f64());
 
     for _ in 0..3 {
         let begin = Instant::now();
-        let family =
-            PosteriorFamily::new(&network, &parameters, train, &likelihood, &selected, &prior, tolerance)?;
+        let family = PosteriorFamily::new(&problem, &selected, &prior, tolerance, None)?;
         let formed = begin.elapsed().as_secs_f64();
         println!("family: {formed:.4} s, {:?}", family.form());
         drop(family);
         let begin = Instant::now();
         let posterior =
-            Posterior::fit(&network, &parameters, train, &likelihood, &selected, &prior, tolerance)?;
+            PosteriorFamily::new(&problem, &selected, &prior, tolerance, None)?.into_posterior()?;
         let variances = posterior.marginal_variances();
         let seconds = begin.elapsed().as_secs_f64();
         let mean = variances.iter().sum::<f64>() / variances.len() as f64;
@@ -61,9 +61,10 @@ fn main() -> Result<(), Failure> {
         );
     }
     println!("memory after fit: {}", peak_memory());
-    let posterior = Posterior::fit(&network, &parameters, train, &likelihood, &selected, &prior, tolerance)?;
+    let selection = problem.choose_indices(&Prior::isotropic(body, 1.0), selected)?;
+    let posterior = problem.fit(&selection, tolerance)?;
     let begin = Instant::now();
-    let outputs = posterior.outputs(&network, &parameters, test);
+    let outputs = posterior.outputs(test)?;
     let seconds = begin.elapsed().as_secs_f64();
     let mean = outputs.covariance.iter().step_by(CLASSES + 1).sum::<f64>() / outputs.mean.len() as f64;
     println!("outputs: {seconds:.4} s for {tests} samples, mean variance {mean:.6}");

@@ -4,13 +4,19 @@ use std::ops::Range;
 
 use fedsi_nn::{GradientSink, LayerSet, Network, ParameterGradient, Tape, vectorised};
 
-use crate::Likelihood;
 use crate::dense::{multiply_add, rows, strided_mut};
+use crate::error::PosteriorError;
+use crate::likelihood::Likelihood;
+use crate::network::jacobian_of;
+use crate::problem::Problem;
 
 /// Values one batch may take.
 const BATCH_VALUES: usize = 1 << 22;
 
-/// What the data says about each parameter of a range by itself.
+/// Samples of the largest batch.
+const LARGEST_BATCH: usize = 256;
+
+/// The curvature and the sensitivity of each parameter of a range by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curvature {
     /// The diagonal of the generalised Gauss-Newton matrix, summed over the data (with `1 / noise^2`). A sum of
@@ -21,47 +27,96 @@ pub struct Curvature {
 }
 
 impl Curvature {
-    /// For the parameters `range` (indices into the flat parameters), over the samples `inputs`.
+    /// For the parameters `range` (indices into the flat parameters), over the problem's samples.
     ///
     /// Cost: a backward pass for each output; in a linear layer two matrix products, of squared inputs with
-    /// squared backpropagated outputs; in a convolution the gradient of every output of every sample.
+    /// squared backpropagated outputs; in a convolution the gradient of every output of every sample. For a network
+    /// of another library, its dense Jacobian in the range.
     ///
-    /// # Panics
-    /// If inputs, parameters or noise do not fit the network.
-    #[must_use]
-    pub fn diagonal(
-        network: &Network,
-        parameters: &[f64],
-        inputs: &[f64],
-        likelihood: &Likelihood,
-        range: Range<usize>,
-    ) -> Self {
-        let layout = network.layout();
-        let layers = network.layers_where(|layer| {
-            let own = layout.of_layer(layer);
-            own.start < range.end && range.start < own.end
-        });
-        let mut sums = Sums::new(network, likelihood, &layers, &range);
-        let sample = network.activations() + sums.layers.iter().map(|own| own.values).sum::<usize>();
-        let capacity = (BATCH_VALUES / sample.max(1)).clamp(1, 256);
-        let mut tape = Tape::new(network, capacity.min(inputs.len() / network.inputs()).max(1));
-        let width = network.outputs();
-        for batch in inputs.chunks(tape.capacity() * network.inputs()) {
-            let samples = batch.len() / network.inputs();
-            tape.inputs_mut(network, samples).copy_from_slice(batch);
-            sums.factors = likelihood.factors(tape.forward(network, parameters), width);
-            for output in 0..width {
-                let (_, gradient) = tape.outputs_and_gradient(network);
-                gradient.fill(0.0);
-                for row in gradient.chunks_exact_mut(width) {
-                    row[output] = 1.0;
+    /// # Errors
+    /// A range beyond the parameters; a network that cannot be evaluated.
+    pub fn diagonal(problem: &Problem<'_>, range: Range<usize>) -> Result<Self, PosteriorError> {
+        let parameters = problem.network().layout().len();
+        if range.start > range.end || range.end > parameters {
+            return Err(PosteriorError::Range { start: range.start, end: range.end, parameters });
+        }
+        match problem.network().as_layered() {
+            Some(network) => Ok(by_layers(network, problem, range)),
+            None => by_columns(problem, &range.collect::<Vec<_>>()),
+        }
+    }
+
+    /// For ascending flat indices, a value for each. Cost: as for [`Self::diagonal`] from the first to the last of
+    /// them; for a network of another library, its Jacobian in these alone.
+    pub(crate) fn of_indices(problem: &Problem<'_>, indices: &[usize]) -> Result<Self, PosteriorError> {
+        let (Some(&first), Some(&last)) = (indices.first(), indices.last()) else {
+            return Ok(Self { ggn: Vec::new(), jacobian: Vec::new() });
+        };
+        if problem.network().as_layered().is_none() {
+            return by_columns(problem, indices);
+        }
+        let whole = Self::diagonal(problem, first..last + 1)?;
+        let of = |values: &[f64]| indices.iter().map(|&index| values[index - first]).collect();
+        Ok(Self { ggn: of(&whole.ggn), jacobian: of(&whole.jacobian) })
+    }
+}
+
+/// By the structure of the layers.
+fn by_layers(network: &Network, problem: &Problem<'_>, range: Range<usize>) -> Curvature {
+    let (parameters, inputs) = (problem.parameters(), problem.inputs());
+    let likelihood = problem.likelihood();
+    let layout = network.layout();
+    let layers = network.layers_where(|layer| {
+        let own = layout.of_layer(layer);
+        own.start < range.end && range.start < own.end
+    });
+    let mut sums = Sums::new(network, likelihood, &layers, &range);
+    let sample = network.activations() + sums.layers.iter().map(|own| own.values).sum::<usize>();
+    let capacity = (BATCH_VALUES / sample.max(1)).clamp(1, LARGEST_BATCH);
+    let mut tape = Tape::new(network, capacity.min(inputs.len() / network.inputs()).max(1));
+    let width = network.outputs();
+    for batch in inputs.chunks(tape.capacity() * network.inputs()) {
+        let samples = batch.len() / network.inputs();
+        tape.inputs_mut(network, samples).copy_from_slice(batch);
+        sums.factors = likelihood.factors(tape.forward(network, parameters), width);
+        for output in 0..width {
+            let (_, gradient) = tape.outputs_and_gradient(network);
+            gradient.fill(0.0);
+            for row in gradient.chunks_exact_mut(width) {
+                row[output] = 1.0;
+            }
+            sums.output = output;
+            tape.backward(network, parameters, &layers, &mut sums);
+        }
+    }
+    Curvature { ggn: sums.ggn, jacobian: sums.jacobian }
+}
+
+/// By the dense Jacobian of a network whose layers are not known: blocks of columns, batches of samples, so that no
+/// block has more than [`BATCH_VALUES`].
+fn by_columns(problem: &Problem<'_>, indices: &[usize]) -> Result<Curvature, PosteriorError> {
+    let network = &**problem.network();
+    let likelihood = problem.likelihood();
+    let width = network.outputs();
+    let mut found = Curvature { ggn: vec![0.0; indices.len()], jacobian: vec![0.0; indices.len()] };
+    let breadth = (BATCH_VALUES / width).clamp(1, indices.len().max(1));
+    let samples = (BATCH_VALUES / (width * breadth)).clamp(1, LARGEST_BATCH);
+    for (block, chosen) in indices.chunks(breadth).enumerate() {
+        let (size, place) = (chosen.len(), block * breadth);
+        for batch in problem.inputs().chunks(samples * network.inputs()) {
+            let jacobian = jacobian_of(network, problem.parameters(), batch, chosen)?;
+            let factors = likelihood.factors(&jacobian.outputs, width);
+            let weights = Some((&factors[..], likelihood.rows(width)));
+            for (weights, sums) in [(weights, &mut found.ggn), (None, &mut found.jacobian)] {
+                for row in squares(&jacobian.derivatives, size, width, weights).chunks_exact(size) {
+                    for (sum, square) in sums[place..][..size].iter_mut().zip(row) {
+                        *sum += square;
+                    }
                 }
-                sums.output = output;
-                tape.backward(network, parameters, &layers, &mut sums);
             }
         }
-        Self { ggn: sums.ggn, jacobian: sums.jacobian }
     }
+    Ok(found)
 }
 
 /// Sums squares over samples, once a layer has been seen for every output.

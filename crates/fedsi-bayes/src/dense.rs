@@ -1,4 +1,4 @@
-//! Dense linear algebra on slices: the one door to faer. One thread, one order of summation.
+//! Dense linear algebra on slices: the only module that calls faer's routines. One thread, one order of summation.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch};
@@ -6,7 +6,7 @@ use faer::linalg::matmul::{matmul, triangular};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::{Accum, MatMut, MatRef, Par};
 
-use crate::PosteriorError;
+use crate::error::PosteriorError;
 
 /// A matrix in a slice, row after row.
 pub(crate) fn rows(values: &[f64], rows: usize, columns: usize) -> MatRef<'_, f64> {

@@ -1,8 +1,16 @@
-//! What can be wrong with a posterior asked for.
+//! Why a posterior cannot be computed.
 
 use thiserror::Error;
 
-/// A posterior that cannot be made.
+/// A network that could not be evaluated, in the words of its own library.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the network could not be evaluated: {reason}")]
+pub struct EvaluationError {
+    /// What its library said.
+    pub reason: String,
+}
+
+/// Why a posterior cannot be computed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PosteriorError {
@@ -28,7 +36,17 @@ pub enum PosteriorError {
         /// How many parameters the network has.
         parameters: usize,
     },
-    /// A prior variance that is none.
+    /// A range that does not lie within the network's parameters.
+    #[error("the parameters {start}..{end} do not lie within the network's {parameters}")]
+    Range {
+        /// Where it starts.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+        /// Parameters of the network.
+        parameters: usize,
+    },
+    /// A prior variance that is not positive and finite.
     #[error("prior variances must be positive and finite, found {variance} at position {position}")]
     Prior {
         /// Where in the list.
@@ -36,7 +54,7 @@ pub enum PosteriorError {
         /// The variance found there.
         variance: f64,
     },
-    /// A noise standard deviation that is none.
+    /// A standard deviation of the noise that is not positive and finite.
     #[error("noise must be positive and finite, found {noise} for output {output}")]
     Noise {
         /// Which output.
@@ -44,7 +62,7 @@ pub enum PosteriorError {
         /// The standard deviation found there.
         noise: f64,
     },
-    /// A tolerance or a scale that makes no sense.
+    /// A tolerance or a scale out of range.
     #[error("{what} must be finite and not negative (scales: positive), found {value}")]
     Setting {
         /// Which setting.
@@ -52,7 +70,7 @@ pub enum PosteriorError {
         /// The value found.
         value: f64,
     },
-    /// More memory than any machine should be asked for.
+    /// More memory than is allowed.
     #[error(
         "the covariance of {parameters} parameters given {rows} rows of data takes {gigabytes:.0} GiB, at most 16 are \
          allowed: choose a smaller subnetwork"
@@ -71,4 +89,36 @@ pub enum PosteriorError {
          the network's outputs or derivatives on this data are not finite, or far too large"
     )]
     NotPositive,
+    /// Targets of the wrong kind for the likelihood.
+    #[error("the likelihood needs {expected} as targets, found {found}")]
+    TargetKind {
+        /// The kind that fits.
+        expected: &'static str,
+        /// The kind given.
+        found: &'static str,
+    },
+    /// A label that is not a class of the network.
+    #[error("label {label} of sample {row} is not a class: the network has {classes} outputs")]
+    Label {
+        /// Which sample.
+        row: usize,
+        /// Its label.
+        label: u32,
+        /// Outputs of the network.
+        classes: usize,
+    },
+    /// A prediction that the likelihood does not have.
+    #[error("{what} are not defined for a {likelihood} likelihood")]
+    Likelihood {
+        /// What was asked for.
+        what: &'static str,
+        /// The likelihood of the problem.
+        likelihood: &'static str,
+    },
+    /// A posterior over a network of other layers.
+    #[error("the posterior was computed for a network of other layers than the one given")]
+    OtherNetwork,
+    /// The network's library failed.
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
 }

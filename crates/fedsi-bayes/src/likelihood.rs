@@ -1,8 +1,8 @@
-//! How outputs become observations, and the curvature that this adds.
+//! The likelihood of observations given outputs, and its curvature.
 
 use fedsi_nn::softmax;
 
-use crate::PosteriorError;
+use crate::error::PosteriorError;
 
 /// What the network's outputs mean.
 ///
@@ -33,7 +33,7 @@ impl Likelihood {
     ///
     /// For classes, eliminating one class after the other gives a closed form: with `t_k` the probability of
     /// the classes from `k` on, row `k` is `sqrt(p_k t_{k+1} / t_k) (e_k - sum_{j>k} p_j / t_{k+1} e_j)`. The
-    /// sums are of positive numbers, so that nothing cancels however sure a prediction is.
+    /// sums are of positive numbers, so that nothing cancels however confident a prediction is.
     ///
     /// # Panics
     /// If a Gaussian likelihood has not one noise for each output.
@@ -58,7 +58,7 @@ impl Likelihood {
                     }
                     for (class, row) in factor.chunks_exact_mut(width).enumerate() {
                         let (here, after) = (tail[class], tail[class + 1]);
-                        // Nothing left for the classes to come: no curvature in telling them apart.
+                        // No probability left for the later classes: no curvature between them.
                         if after <= 0.0 || p[class] <= 0.0 {
                             continue;
                         }

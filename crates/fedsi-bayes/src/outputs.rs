@@ -1,4 +1,4 @@
-//! What a posterior over parameters says about the outputs.
+//! The distribution of outputs under a posterior over parameters.
 
 /// A normal distribution of the outputs of each of n samples: the linearised network under a posterior.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,23 +3,18 @@
 
 mod support;
 
-use fedsi_bayes::{Covariance, Form, Likelihood, Posterior, PosteriorError, PosteriorFamily};
+use std::sync::Arc;
+
+use fedsi_bayes::{
+    Covariance, Form, Laplace, LaplaceError, Likelihood, Posterior, PosteriorError, Prior, Problem,
+    SelectionError,
+};
 use fedsi_nn::LayerSpec;
 use proptest::prelude::*;
-use support::{Problem, numbers, relative_error, zoo};
+use support::{Case, numbers, relative_error, zoo};
 
-fn fit(
-    problem: &Problem,
-    selected: &[usize],
-    prior: &[f64],
-    tolerance: f64,
-    form: Option<Form>,
-) -> Posterior {
-    let Problem { network, parameters, inputs, likelihood, .. } = problem;
-    PosteriorFamily::with_form(network, parameters, inputs, likelihood, selected, prior, tolerance, form)
-        .unwrap()
-        .posterior(1.0)
-        .unwrap()
+fn fit(problem: &Case, selected: &[usize], prior: &[f64], tolerance: f64, form: Option<Form>) -> Posterior {
+    problem.fit(selected, prior, tolerance, form).unwrap()
 }
 
 proptest! {
@@ -50,8 +45,8 @@ proptest! {
         }
         // The same for the variances of outputs, which are variances of combinations of parameters.
         let test = numbers(seed + 2, 4 * problem.network.inputs());
-        let loose = found.outputs(&problem.network, &problem.parameters, &test);
-        let tight = exact.outputs(&problem.network, &problem.parameters, &test);
+        let loose = problem.outputs(&found, &test);
+        let tight = problem.outputs(&exact, &test);
         let width = problem.network.outputs();
         for sample in 0..4 {
             for output in 0..width {
@@ -102,7 +97,7 @@ fn parameters_without_curvature_keep_their_prior_exactly() {
             assert!(dead > 5, "{}: {dead}", problem.name);
             // They still add to the outputs' variance where they come to life.
             let test = numbers(12, 5 * problem.network.inputs());
-            let outputs = posterior.outputs(&problem.network, &problem.parameters, &test);
+            let outputs = problem.outputs(&posterior, &test);
             if tolerance == 0.0 {
                 let expected = problem.output_covariance(&test, &selected, &exact);
                 assert!(relative_error(&outputs.covariance, &expected) < 1e-10);
@@ -129,7 +124,7 @@ fn no_data_gives_the_prior() {
                 diagonal[index * selected.len() + index] = *variance;
             }
             let expected = problem.output_covariance(&test, &selected, &diagonal);
-            let found = posterior.outputs(&problem.network, &problem.parameters, &test);
+            let found = problem.outputs(&posterior, &test);
             assert!(relative_error(&found.covariance, &expected) < 1e-12, "{}", problem.name);
         }
     }
@@ -142,10 +137,10 @@ fn an_empty_subnetwork_has_no_variance() {
             let posterior = fit(&problem, &[], &[], tolerance, None);
             assert!(posterior.marginal_variances().is_empty() && posterior.covariance().is_empty());
             let test = numbers(12, 3 * problem.network.inputs());
-            let found = posterior.outputs(&problem.network, &problem.parameters, &test);
+            let found = problem.outputs(&posterior, &test);
             assert_eq!(found.len(), 3);
             assert!(found.covariance.iter().all(|&value| value == 0.0));
-            assert!(posterior.outputs(&problem.network, &problem.parameters, &[]).is_empty());
+            assert!(problem.outputs(&posterior, &[]).is_empty());
         }
     }
 }
@@ -183,90 +178,96 @@ fn factors_give_back_the_same_posterior() {
     for problem in zoo() {
         let selected = problem.every(2);
         let prior: Vec<f64> = numbers(7, selected.len()).iter().map(|value| 1.1 + value).collect();
-        let Problem { network, parameters, inputs, likelihood, .. } = &problem;
-        let diagonal =
-            Posterior::diagonal(network, parameters, inputs, likelihood, &selected, &prior).unwrap();
+        let network = Arc::new(problem.network.clone());
         let test = numbers(12, 3 * network.inputs());
         for posterior in [
             fit(&problem, &selected, &prior, 0.0, Some(Form::Samples)),
             fit(&problem, &selected, &prior, 0.0, Some(Form::Parameters)),
             fit(&problem, &selected, &prior, 0.1, Some(Form::Projection)),
-            diagonal,
+            problem.independent(0.7).posterior().clone(),
         ] {
             let factors = posterior.factors();
-            let again = Posterior::from_factors(network, factors.clone()).unwrap();
+            let again = Posterior::from_factors(&*network, factors.clone()).unwrap();
             assert_eq!(again.factors(), factors);
             assert_eq!(again.marginal_variances(), posterior.marginal_variances());
-            assert_eq!(
-                again.outputs(network, parameters, &test),
-                posterior.outputs(network, parameters, &test)
-            );
+            assert_eq!(problem.outputs(&again, &test), problem.outputs(&posterior, &test));
         }
+        let fitted = problem.independent(0.7);
+        let again = Laplace::from_parts(network, problem.parameters.clone(), fitted.parts()).unwrap();
+        assert_eq!(again.outputs(&test).unwrap(), fitted.outputs(&test).unwrap());
+        assert_eq!(again.explanation(), fitted.explanation());
     }
 }
 
 #[test]
-fn a_diagonal_posterior_has_independent_marginals() {
+fn an_independent_posterior_has_independent_marginals() {
     for problem in zoo() {
-        let Problem { network, parameters, inputs, likelihood, .. } = &problem;
-        let selected = problem.every(2);
-        let prior: Vec<f64> = numbers(7, selected.len()).iter().map(|value| 1.1 + value).collect();
-        let posterior =
-            Posterior::diagonal(network, parameters, inputs, likelihood, &selected, &prior).unwrap();
+        let selected = problem.every(1);
+        let fitted = problem.independent(0.7);
         let (size, ggn) = (selected.len(), problem.ggn(&selected));
         let mut expected = vec![0.0; size * size];
         for index in 0..size {
-            expected[index * size + index] = 1.0 / (ggn[index * size + index] + 1.0 / prior[index]);
+            expected[index * size + index] = 1.0 / (ggn[index * size + index] + 1.0 / 0.7);
         }
-        assert!(relative_error(&posterior.covariance(), &expected) < 1e-12, "{}", problem.name);
-        let test = numbers(12, 3 * network.inputs());
-        let found = posterior.outputs(network, parameters, &test);
+        assert!(relative_error(&fitted.posterior().covariance(), &expected) < 1e-12, "{}", problem.name);
+        let test = numbers(12, 3 * problem.network.inputs());
+        let found = fitted.outputs(&test).unwrap();
         let expected = problem.output_covariance(&test, &selected, &expected);
         assert!(relative_error(&found.covariance, &expected) < 1e-12, "{}", problem.name);
     }
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn wrong_arguments_are_refused() {
     let problem = zoo().swap_remove(1);
-    let Problem { network, parameters, inputs, likelihood, .. } = &problem;
     let fit = |selected: &[usize], prior: &[f64], tolerance: f64| {
-        Posterior::fit(network, parameters, inputs, likelihood, selected, prior, tolerance).unwrap_err()
+        problem.fit(selected, prior, tolerance, None).unwrap_err()
     };
     assert!(matches!(fit(&[3, 3], &[1.0, 1.0], 0.0), PosteriorError::Selection { position: 1, .. }));
     assert!(matches!(fit(&[3, 9999], &[1.0, 1.0], 0.0), PosteriorError::Selection { position: 1, .. }));
     assert!(matches!(fit(&[3, 4], &[1.0], 0.0), PosteriorError::Length { .. }));
     assert!(matches!(fit(&[3, 4], &[1.0, 0.0], 0.0), PosteriorError::Prior { position: 1, .. }));
     assert!(matches!(fit(&[3], &[1.0], -1.0), PosteriorError::Setting { .. }));
-    let mut spoilt = parameters.clone();
-    // In the head: a rectifier below it would take a NaN for a dead unit.
-    spoilt[network.layout().head().start] = f64::NAN;
+    let mut nan = zoo().swap_remove(1);
+    // In the head: a rectifier below it would take NaN for an inactive unit.
+    let head = nan.network.layout().head().start;
+    nan.parameters[head] = f64::NAN;
     for tolerance in [0.0, 0.1] {
-        let found = Posterior::fit(network, &spoilt, inputs, likelihood, &[1, 3], &[1.0, 1.0], tolerance);
+        let found = nan.fit(&[1, 3], &[1.0, 1.0], tolerance, None);
         assert_eq!(found.unwrap_err(), PosteriorError::NotPositive);
     }
+    let network = Arc::new(problem.network.clone());
+    let new = |parameters: &[f64], inputs: &'static [f64], likelihood: Likelihood| {
+        Problem::new(network.clone(), parameters, inputs, likelihood).unwrap_err()
+    };
     let noise = Likelihood::Gaussian { noise: vec![1.0] };
-    let found = Posterior::fit(network, parameters, inputs, &noise, &[1], &[1.0], 0.0);
-    assert!(matches!(found.unwrap_err(), PosteriorError::Length { what: "noise", .. }));
+    let found = new(&problem.parameters, &[], noise);
+    assert!(matches!(found, PosteriorError::Length { what: "noise", .. }));
+    let found = new(&problem.parameters[1..], &[], Likelihood::Categorical);
+    assert!(matches!(found, PosteriorError::Length { what: "parameters", .. }));
+    let found = new(&problem.parameters, &[0.0; 7], Likelihood::Categorical);
+    assert!(matches!(found, PosteriorError::Length { expected: 6, found: 7, .. }));
     let mut factors = problem_posterior(&problem).factors();
     factors.covariance = Covariance::Reduction { rank: 3, factor: vec![0.0; 4] };
-    assert!(Posterior::from_factors(network, factors).is_err());
+    assert!(Posterior::from_factors(&*network, factors).is_err());
+    let found = problem.problem().choose_indices(&Prior::isotropic(0..9, 1.0), Vec::new());
+    assert_eq!(found.unwrap_err(), LaplaceError::Selection(SelectionError::Empty { candidates: 9 }));
 }
 
-fn problem_posterior(problem: &Problem) -> Posterior {
+fn problem_posterior(problem: &Case) -> Posterior {
     fit(problem, &problem.every(3), &vec![1.0; problem.every(3).len()], 0.0, None)
 }
 
 #[test]
 fn many_samples_in_batches_agree_with_one_batch_after_another() {
     let network = [LayerSpec::Linear(7), LayerSpec::Relu, LayerSpec::Linear(3)];
-    let problem = Problem::new("batches", &[5], &network, Likelihood::Categorical, 900);
+    let problem = Case::new("batches", &[5], &network, Likelihood::Categorical, 900);
     let selected = problem.every(1);
     let prior = vec![0.7; selected.len()];
     let posterior = fit(&problem, &selected, &prior, 0.0, None);
     let (covariance, _) = problem.posterior(&selected, &prior);
     assert!(relative_error(&posterior.covariance(), &covariance) < 1e-10);
-    let outputs = posterior.outputs(&problem.network, &problem.parameters, &problem.inputs);
+    let outputs = problem.outputs(&posterior, &problem.inputs);
     let expected = problem.output_covariance(&problem.inputs, &selected, &covariance);
     assert!(relative_error(&outputs.covariance, &expected) < 1e-10);
 }

@@ -18,7 +18,6 @@ const TURNS: usize = 30;
 const STEPS: usize = 50;
 
 fn main() -> Result<(), NetworkError> {
-    faer::disable_global_parallelism();
     let network = Network::new(&[784], &[LayerSpec::Linear(100), LayerSpec::Relu, LayerSpec::Linear(10)])?;
     let mut rng = Streams::new(1).stream(Purpose::Initialisation, 0, 0);
     let mut parameters: Vec<f32> = network.initialise(&mut rng);

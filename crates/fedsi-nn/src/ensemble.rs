@@ -5,8 +5,7 @@ use crate::{LayerSpec, Network, NetworkError, Scalar};
 
 impl Network {
     /// The same body under `heads` heads side by side: outputs of a sample are those of the first head, then of the
-    /// second, and so on. A [`Trainer`](crate::Trainer) of it needs
-    /// [`with_heads`](crate::Trainer::with_heads).
+    /// second, and so on. A `Trainer` of it needs `with_heads`.
     ///
     /// # Errors
     /// More outputs than a network may have.

@@ -1,4 +1,4 @@
-//! Matrix products on row-major slices: the one door to faer.
+//! Matrix products on row-major slices: the only module that calls faer.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};

@@ -3,16 +3,16 @@
 //! A Laplace posterior over a subnetwork needs `J`, the outputs' derivatives in the S selected parameters:
 //! never all R of them. One backward pass an output gives, at every layer, the inputs `x` and the
 //! backpropagated output `G`; in a linear layer the derivative in the weight (h, d) is just `G[h] x[d]`, and in
-//! a convolution a sum of such products over positions. [`visit`] hands out these factors, for algorithms that
-//! exploit their structure; [`columns`] multiplies them out for the selected parameters.
+//! a convolution a sum of such products over positions. [`columns`] multiplies these factors out for the
+//! selected parameters.
 
 use crate::{GradientSink, LayerSet, Network, Scalar, Tape};
 
-/// Backpropagates each output in turn, over the batch last run by [`Tape::forward`]. `sink` is told which
-/// output is coming by `begin`, then receives every layer of `layers` that has parameters.
+/// Backpropagates each output in turn, over the batch last run by [`Tape::forward`]. `begin` sets
+/// the output in `sink`, which then receives every layer of `layers` that has parameters.
 ///
 /// Cost: one backward pass without weight gradients for each output.
-pub fn visit<T: Scalar, S: GradientSink<T>>(
+fn visit<T: Scalar, S: GradientSink<T>>(
     tape: &mut Tape<T>,
     network: &Network,
     parameters: &[T],
@@ -34,7 +34,7 @@ pub fn visit<T: Scalar, S: GradientSink<T>>(
 /// The Jacobian of the outputs in the parameters `selected` (ascending indices into the flat parameters), for
 /// the batch last run by [`Tape::forward`]: `[batch, outputs, selected]`, row-major.
 ///
-/// Cost: [`visit`], plus one multiplication for each sample, output and selected weight of a linear layer (or
+/// Cost: one backward pass without weight gradients for each output, plus one multiplication for each sample, output and selected weight of a linear layer (or
 /// one for each position, in a convolution). Memory: the result.
 #[must_use]
 pub fn columns<T: Scalar>(

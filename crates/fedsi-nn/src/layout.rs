@@ -15,6 +15,14 @@ pub struct Tensor {
     pub layer: usize,
 }
 
+impl Tensor {
+    /// The name of its layer: what comes before the last dot of its own, `0` for `0.weight`.
+    #[must_use]
+    pub fn layer_name(&self) -> &str {
+        self.name.rsplit_once('.').map_or(&*self.name, |(layer, _)| layer)
+    }
+}
+
 /// The order of all parameters of a network: layer after layer, weight before bias, as PyTorch has it. The
 /// last linear layer is the head; what comes before is the body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +33,28 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The layout of a network of another library: its tensors by name (`fc1.weight`) and shape, in the order of its
+    /// flat parameters. Neighbours with the same [`Tensor::layer_name`] are one layer; the last layer is the head.
+    #[must_use]
+    pub fn of_tensors<S: Into<String>>(tensors: impl IntoIterator<Item = (S, Vec<usize>)>) -> Self {
+        let mut layout = Self::default();
+        for (name, shape) in tensors {
+            let size: usize = shape.iter().product();
+            let range = layout.total..layout.total + size;
+            let mut tensor = Tensor { name: name.into(), shape, range, layer: 0 };
+            if let Some(last) = layout.tensors.last() {
+                let same = last.layer_name() == tensor.layer_name();
+                tensor.layer = last.layer + usize::from(!same);
+                if !same {
+                    layout.start_head();
+                }
+            }
+            layout.total += size;
+            layout.tensors.push(tensor);
+        }
+        layout
+    }
+
     pub(crate) fn push(&mut self, layer: usize, name: &str, shape: Vec<usize>) {
         let size: usize = shape.iter().product();
         let range = self.total..self.total + size;
@@ -112,5 +142,27 @@ impl LayerSet {
             }
         }
         spans
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_of_named_tensors_has_layers_and_a_head() {
+        let tensors = [
+            ("fc1.weight", vec![3, 2]),
+            ("fc1.bias", vec![3]),
+            ("scale", vec![1]),
+            ("out.weight", vec![1, 3]),
+        ];
+        let layout = Layout::of_tensors(tensors);
+        assert_eq!((layout.len(), layout.body(), layout.head()), (13, 0..10, 10..13));
+        let layers: Vec<(&str, usize)> =
+            layout.tensors().iter().map(|tensor| (tensor.layer_name(), tensor.layer)).collect();
+        assert_eq!(layers, [("fc1", 0), ("fc1", 0), ("scale", 1), ("out", 2)]);
+        assert_eq!(layout.of_layer(0), 0..9);
+        assert!(Layout::of_tensors(Vec::<(String, Vec<usize>)>::new()).is_empty());
     }
 }

@@ -5,12 +5,12 @@
 //! Everything that federated learning does with parameters (averaging, freezing, sending, selecting a
 //! subnetwork) is then an operation on ranges of a slice.
 //!
-//! There is no automatic differentiation. Each layer knows how to run forward, how to carry a gradient back
-//! to its input, and how its outputs depend on its own parameters. That is enough for training
+//! There is no automatic differentiation. Each layer implements its forward pass, its gradient in its
+//! input, and the derivatives of its outputs in its own parameters. That is enough for training
 //! ([`Trainer`]) and for the per-sample Jacobians ([`jacobian`]) that a Laplace posterior is made of, at a
 //! fraction of a framework's overhead: a step allocates nothing.
 //!
-//! Two more ways to learn stand beside the point estimate: [`VariationalTrainer`] fits an independent normal to every
+//! Besides the point estimate: [`VariationalTrainer`] fits an independent normal to every
 //! parameter, [`Langevin`] draws parameters from their posterior.
 //!
 //! All of it is generic over [`Scalar`]: training runs in `f32`, posteriors in `f64`.

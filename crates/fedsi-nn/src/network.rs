@@ -114,7 +114,7 @@ impl Network {
         self.sizes[self.layers.len() - 1]
     }
 
-    /// Values of one sample before, between and after all layers: what a [`Tape`](crate::Tape) keeps of it.
+    /// Values of one sample before, between and after all layers: what a `Tape` keeps of it.
     #[must_use]
     pub fn activations(&self) -> usize {
         self.sizes.iter().sum()

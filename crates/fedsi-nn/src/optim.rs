@@ -36,12 +36,6 @@ impl OptimizerSpec {
     pub const fn adam(rate: f64) -> Self {
         Self::Adam { rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
-
-    /// SGD without momentum.
-    #[must_use]
-    pub const fn sgd(rate: f64) -> Self {
-        Self::Sgd { rate, momentum: 0.0 }
-    }
 }
 
 /// An optimiser's memory for some ranges of the parameters.

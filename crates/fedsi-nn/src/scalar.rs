@@ -79,7 +79,7 @@ fn exp_of_negative(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    // Below that the result is no normal number.
+    // Below that the result is subnormal.
     let x = if x < -87.0 { -87.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let whole = shifted - ROUND;
@@ -120,6 +120,21 @@ mod private {
 #[inline(always)]
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
+}
+
+/// The sum of a function of the values in sixteen strands, so that it runs in vector registers; the order is fixed.
+#[inline(always)]
+pub(crate) fn strand_sum<T: Scalar>(values: &[T], of: impl Fn(T) -> T) -> T {
+    let mut strands = [T::zero(); 16];
+    let blocks = values.chunks_exact(16);
+    let rest = blocks.remainder();
+    for block in blocks {
+        for (strand, &value) in strands.iter_mut().zip(block) {
+            *strand += of(value);
+        }
+    }
+    let head = strands.iter().fold(T::zero(), |a, &b| a + b);
+    rest.iter().fold(head, |a, &b| a + of(b))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The memory of a forward pass, and the way back.
+//! The memory of a forward pass, and the backward pass.
 
 use rand::Rng;
 
@@ -163,8 +163,8 @@ impl<T: Scalar> Tape<T> {
     }
 
     /// [`Self::forward`] with parameters drawn anew: independent normals with the given means and variances. For each
-    /// sample on its own in a linear layer, once for the batch in a convolution. [`Self::backward_sampled`] is the way
-    /// back. Cost: a second product in every linear layer.
+    /// sample on its own in a linear layer, once for the batch in a convolution. [`Self::backward_sampled`] is its
+    /// backward pass. Cost: a second product in every linear layer.
     pub fn forward_sampled(
         &mut self,
         network: &Network,
@@ -261,7 +261,7 @@ impl<T: Scalar> Tape<T> {
         }
     }
 
-    /// The way back; `spread` are the variances that parameters were drawn with, and where their gradient goes.
+    /// The backward pass; `spread` are the variances that parameters were drawn with, and where their gradient goes.
     fn backward_through(
         &mut self,
         network: &Network,

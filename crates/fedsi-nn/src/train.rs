@@ -128,7 +128,7 @@ impl<T: Scalar> Trainer<T> {
         self.descend(network, parameters, targets, rows)
     }
 
-    /// The way back and the optimiser's step.
+    /// The backward pass and the optimiser's step.
     fn descend(
         &mut self,
         network: &Network,

@@ -58,7 +58,7 @@ fn cases() -> Vec<Case> {
 fn gradients_under_noise() {
     for Case { name, network, parameters, inputs } in cases() {
         let labels: Vec<u32> = (0..BATCH as u32).map(|row| row % network.outputs() as u32).collect();
-        let still = fedsi_nn::OptimizerSpec::sgd(0.0);
+        let still = fedsi_nn::OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 };
         let mut trainer = Trainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, BATCH);
         let noisy = network.all_layers();
         let mut loss = |parameters: &[f64]| {
@@ -188,7 +188,7 @@ fn losses_have_the_gradient_they_report() {
     ] {
         let rows = [2, 0, 1];
         let run = |parameters: &[f64]| {
-            let rate = fedsi_nn::OptimizerSpec::sgd(0.0);
+            let rate = fedsi_nn::OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 };
             let mut trainer = Trainer::new(&network, network.all_layers(), loss, rate, BATCH);
             let value = trainer.step(&network, &mut parameters.to_vec(), &inputs, targets, &rows);
             (value, trainer.gradient().to_vec())

@@ -61,7 +61,7 @@ fn a_body_under_several_heads_learns_their_mean() {
         let heads = numbers(5, 3 * head.len());
         let inputs = numbers(2, 4 * network.inputs());
         let labels: Vec<u32> = (0..4).map(|row| row % network.outputs() as u32).collect();
-        let (rows, still) = ([2, 0, 3], OptimizerSpec::sgd(0.0));
+        let (rows, still) = ([2, 0, 3], OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 });
         let (mut loss, mut gradient) = (0.0, vec![0.0; body.len()]);
         for one in heads.chunks_exact(head.len()) {
             let mut all = [&parameters[body.clone()], one].concat();

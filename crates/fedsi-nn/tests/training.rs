@@ -118,7 +118,7 @@ fn a_prior_pulls_towards_its_mean() {
         let weight: Vec<f64> = numbers(6, size).iter().map(|x| x * x).collect();
         let inputs = numbers(2, 3 * network.inputs());
         let labels: Vec<u32> = (0..3).map(|row| row % network.outputs() as u32).collect();
-        let still = OptimizerSpec::sgd(0.0);
+        let still = OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 };
         let mut trainer = Trainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, 3);
         let gradient = |prior: bool, trainer: &mut Trainer<f64>| {
             if prior {

@@ -106,7 +106,7 @@ fn a_step_descends_loss_and_divergence_together() {
     let (start, reference) = (distribution(1, size), distribution(7, size));
     let inputs = numbers(3, 4 * network.inputs());
     let labels = [0, 1, 1, 0];
-    let (rows, weight, still) = ([2, 0, 3, 1], 0.3, OptimizerSpec::sgd(0.0));
+    let (rows, weight, still) = ([2, 0, 3, 1], 0.3, OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 });
     let mut trainer = VariationalTrainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, 4);
     let mut objective = |q: &MeanField<f64>| {
         trainer.begin(q, &reference, weight, false);
@@ -135,7 +135,7 @@ fn a_step_descends_loss_and_divergence_together() {
 
     // The reference moves down the same divergence: with SGD by the gradient itself.
     let rate = 1e-3;
-    let sgd = OptimizerSpec::sgd(rate);
+    let sgd = OptimizerSpec::Sgd { rate, momentum: 0.0 };
     let mut trainer = VariationalTrainer::new(&network, network.all_layers(), Loss::CrossEntropy, sgd, 4);
     trainer.begin(&start, &reference, 0.0, true);
     trainer.step(&network, &inputs, Targets::Classes(&labels), &rows, &mut stream(9));

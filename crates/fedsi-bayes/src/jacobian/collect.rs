@@ -3,45 +3,64 @@
 use fedsi_nn::{GradientSink, LayerSet, Network, ParameterGradient, Tape, jacobian};
 
 use super::{ColumnSet, WeightedJacobian};
-use crate::Likelihood;
+use crate::dense::{multiply, rows, rows_mut};
+use crate::error::PosteriorError;
+use crate::likelihood::Likelihood;
+use crate::network::{LinearisedNetwork, jacobian_of};
 
 /// Values one batch may take, in activations and in factors of the Jacobian.
 const BATCH_VALUES: usize = 1 << 22;
 
 /// Computes Jacobians batch by batch.
 pub(crate) struct Collector<'a> {
-    network: &'a Network,
+    network: &'a dyn LinearisedNetwork,
     parameters: &'a [f64],
     subnetwork: &'a ColumnSet,
-    layers: LayerSet,
-    tape: Tape<f64>,
-    gradient: ParameterGradient<f64>,
+    /// Samples of a batch.
+    capacity: usize,
+    source: Source<'a>,
+}
+
+/// Where derivatives come from.
+enum Source<'a> {
+    /// From the layers, in factors.
+    Layers(Box<LayerSource<'a>>),
+    /// From [`LinearisedNetwork::jacobian`], for these parameters.
+    Dense { indices: Vec<usize> },
 }
 
 impl<'a> Collector<'a> {
-    /// For batches of at most `largest` samples, fewer where memory asks for it.
+    /// For batches of at most `largest` samples, fewer where memory would not suffice.
     pub(crate) fn new(
-        network: &'a Network,
+        network: &'a dyn LinearisedNetwork,
         parameters: &'a [f64],
         subnetwork: &'a ColumnSet,
         largest: usize,
     ) -> Self {
         let gains = subnetwork.units.len() + subnetwork.unstructured();
-        let sample = network.activations() + subnetwork.structured + network.outputs() * gains;
+        let rows = network.outputs() * gains;
+        let layered = network.as_layered();
+        let sample = match layered {
+            Some(layered) => layered.activations() + subnetwork.structured + rows,
+            // The block before and after weighting.
+            None => network.inputs() + 2 * rows,
+        };
         let capacity = (BATCH_VALUES / sample.max(1)).clamp(1, largest.max(1));
-        Self {
-            network,
-            parameters,
-            subnetwork,
-            layers: subnetwork.layers(network),
-            tape: Tape::new(network, capacity),
-            gradient: ParameterGradient::new(network),
-        }
+        let source = match layered {
+            Some(network) => Source::Layers(Box::new(LayerSource {
+                network,
+                layers: subnetwork.layers(network),
+                tape: Tape::new(network, capacity),
+                gradient: ParameterGradient::new(network),
+            })),
+            None => Source::Dense { indices: subnetwork.dense_indices() },
+        };
+        Self { network, parameters, subnetwork, capacity, source }
     }
 
     /// The inputs in batches that fit.
     pub(crate) fn batches<'b>(&self, inputs: &'b [f64]) -> impl Iterator<Item = &'b [f64]> + use<'b> {
-        inputs.chunks(self.tape.capacity() * self.network.inputs())
+        inputs.chunks(self.capacity * self.network.inputs())
     }
 
     /// Runs a batch; returns its outputs and its Jacobian, rows weighted by the likelihood's factor (without a
@@ -51,12 +70,82 @@ impl<'a> Collector<'a> {
         inputs: &[f64],
         likelihood: Option<&Likelihood>,
         scale: Option<&[f64]>,
+    ) -> Result<(Vec<f64>, WeightedJacobian), PosteriorError> {
+        let (parameters, subnetwork) = (self.parameters, self.subnetwork);
+        match &mut self.source {
+            Source::Layers(source) => Ok(source.collect(parameters, subnetwork, inputs, likelihood, scale)),
+            Source::Dense { indices } => {
+                let found = jacobian_of(self.network, parameters, inputs, indices)?;
+                let width = self.network.outputs();
+                let jacobian = weighted(&found.derivatives, &found.outputs, width, likelihood, scale);
+                Ok((found.outputs, jacobian))
+            }
+        }
+    }
+}
+
+/// A dense Jacobian `[samples, outputs, columns]`, weighted.
+fn weighted(
+    derivatives: &[f64],
+    outputs: &[f64],
+    width: usize,
+    likelihood: Option<&Likelihood>,
+    scale: Option<&[f64]>,
+) -> WeightedJacobian {
+    let samples = outputs.len() / width;
+    let columns = derivatives.len().checked_div(outputs.len()).unwrap_or(0);
+    let (count, mut dense) = match likelihood {
+        None => (width, derivatives.to_vec()),
+        Some(likelihood) => {
+            let count = likelihood.rows(width);
+            let mut dense = vec![0.0; samples * count * columns];
+            if !dense.is_empty() {
+                let factors = likelihood.factors(outputs, width);
+                let own = factors.chunks_exact(count * width).zip(derivatives.chunks_exact(width * columns));
+                for (into, (factor, derivatives)) in dense.chunks_exact_mut(count * columns).zip(own) {
+                    let (factor, derivatives) =
+                        (rows(factor, count, width), rows(derivatives, width, columns));
+                    multiply(rows_mut(into, count, columns), factor, derivatives);
+                }
+            }
+            (count, dense)
+        }
+    };
+    if let Some(scale) = scale {
+        for row in dense.chunks_exact_mut(columns.max(1)) {
+            for (value, scale) in row.iter_mut().zip(scale) {
+                *value *= scale;
+            }
+        }
+    }
+    let offsets = (0..=samples).map(|sample| sample * count).collect();
+    WeightedJacobian { offsets, inputs: Vec::new(), gains: Vec::new(), dense }
+}
+
+/// A network of known layers.
+struct LayerSource<'a> {
+    network: &'a Network,
+    /// Those with a selected parameter.
+    layers: LayerSet,
+    tape: Tape<f64>,
+    gradient: ParameterGradient<f64>,
+}
+
+impl LayerSource<'_> {
+    /// The outputs and the Jacobian of a batch, in factors.
+    fn collect(
+        &mut self,
+        parameters: &[f64],
+        subnetwork: &ColumnSet,
+        inputs: &[f64],
+        likelihood: Option<&Likelihood>,
+        scale: Option<&[f64]>,
     ) -> (Vec<f64>, WeightedJacobian) {
-        let (network, subnetwork) = (self.network, self.subnetwork);
+        let network = self.network;
         let samples = inputs.len() / network.inputs();
         let width = network.outputs();
         self.tape.inputs_mut(network, samples).copy_from_slice(inputs);
-        let outputs = self.tape.forward(network, self.parameters).to_vec();
+        let outputs = self.tape.forward(network, parameters).to_vec();
         let (rows, factors) = match likelihood {
             Some(likelihood) => (likelihood.rows(width), likelihood.factors(&outputs, width)),
             None => (width, Vec::new()),
@@ -86,7 +175,7 @@ impl<'a> Collector<'a> {
                 }
             }
             sink.row = row;
-            self.tape.backward(network, self.parameters, &self.layers, &mut sink);
+            self.tape.backward(network, parameters, &self.layers, &mut sink);
         }
         (outputs, sink.found)
     }
@@ -116,7 +205,7 @@ impl GradientSink<f64> for Sink<'_> {
                     *gain = slopes[unit.output];
                 }
             }
-        } else if let Some(index) = self.subnetwork.convolutions.iter().position(|own| own.layer == layer) {
+        } else if let Some(index) = self.subnetwork.blocks.iter().position(|own| own.layer == layer) {
             self.keep_convolution(network, index, inputs, slopes, batch);
         }
     }
@@ -153,7 +242,7 @@ impl Sink<'_> {
         slopes: &[f64],
         batch: usize,
     ) {
-        let own = &self.subnetwork.convolutions[index];
+        let own = &self.subnetwork.blocks[index];
         let width = self.subnetwork.unstructured();
         let place = own.columns.start - self.subnetwork.structured;
         // All derivatives at once cost about as much as a sixth of them one by one.

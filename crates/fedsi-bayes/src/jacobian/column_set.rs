@@ -4,19 +4,22 @@ use std::ops::Range;
 
 use fedsi_nn::{LayerSet, Network};
 
-/// The selected parameters, sorted by what they do: first those of linear layers, unit by unit, then those of
-/// convolutions. This is the order of *columns* in this crate.
+use crate::network::LinearisedNetwork;
+
+/// The selected parameters, sorted by what they do: first those of linear layers, unit by unit, then all others
+/// (those of convolutions; all of a network whose layers are not known). This is the order of *columns* in this
+/// crate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnSet {
     /// Linear layers with a selected parameter.
     pub(crate) linear: Vec<LinearLayer>,
     /// Units (outputs of a linear layer) with a selected parameter, layer by layer.
     pub(crate) units: Vec<Unit>,
-    /// Convolutions with a selected parameter.
-    pub(crate) convolutions: Vec<Convolution>,
+    /// Convolutions with a selected parameter, or the whole of a network whose layers are not known.
+    pub(crate) blocks: Vec<DenseBlock>,
     /// For each column, the position of its parameter in the list of selected ones.
     pub(crate) order: Vec<usize>,
-    /// Columns of linear layers; the rest is of convolutions.
+    /// Columns of linear layers; the rest is dense.
     pub(crate) structured: usize,
 }
 
@@ -41,23 +44,40 @@ pub(crate) struct Unit {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Convolution {
+pub(crate) struct DenseBlock {
+    /// The layer, where layers are known.
     pub(crate) layer: usize,
-    /// The layer's parameters.
+    /// The block's parameters, selected or not.
     pub(crate) range: Range<usize>,
-    /// Selected parameters, as indices into the layer's own.
+    /// Selected parameters, counted from the start of `range`.
     pub(crate) indices: Vec<usize>,
     pub(crate) columns: Range<usize>,
 }
 
 impl ColumnSet {
     /// Sorts `selected`, ascending indices into the flat parameters.
-    pub(crate) fn new(network: &Network, selected: &[usize]) -> Self {
+    pub(crate) fn new(network: &dyn LinearisedNetwork, selected: &[usize]) -> Self {
+        match network.as_layered() {
+            Some(layered) => Self::by_layers(layered, selected),
+            None => Self::dense(network.layout().len(), selected),
+        }
+    }
+
+    /// One dense block of them all.
+    fn dense(parameters: usize, selected: &[usize]) -> Self {
+        let columns = 0..selected.len();
+        let order = columns.clone().collect();
+        let block = DenseBlock { layer: 0, range: 0..parameters, indices: selected.to_vec(), columns };
+        let blocks = if selected.is_empty() { Vec::new() } else { vec![block] };
+        Self { linear: Vec::new(), units: Vec::new(), blocks, order, structured: 0 }
+    }
+
+    fn by_layers(network: &Network, selected: &[usize]) -> Self {
         let layout = network.layout();
         let mut found = Self {
             linear: Vec::new(),
             units: Vec::new(),
-            convolutions: Vec::new(),
+            blocks: Vec::new(),
             order: Vec::with_capacity(selected.len()),
             structured: 0,
         };
@@ -81,7 +101,7 @@ impl ColumnSet {
             let columns = found.order.len()..found.order.len() + positions.len();
             let indices = selected[positions.clone()].iter().map(|&index| index - range.start).collect();
             found.order.extend(positions);
-            found.convolutions.push(Convolution { layer, range, indices, columns });
+            found.blocks.push(DenseBlock { layer, range, indices, columns });
         }
         found
     }
@@ -120,7 +140,7 @@ impl ColumnSet {
         self.order.len()
     }
 
-    /// Columns of convolutions.
+    /// Columns that are not of linear layers.
     pub(crate) fn unstructured(&self) -> usize {
         self.order.len() - self.structured
     }
@@ -129,7 +149,7 @@ impl ColumnSet {
     pub(crate) fn layers(&self, network: &Network) -> LayerSet {
         network.layers_where(|layer| {
             self.linear.iter().any(|own| own.layer == layer)
-                || self.convolutions.iter().any(|own| own.layer == layer)
+                || self.blocks.iter().any(|own| own.layer == layer)
         })
     }
 
@@ -138,7 +158,7 @@ impl ColumnSet {
         let mut less = Self {
             linear: Vec::new(),
             units: Vec::new(),
-            convolutions: Vec::new(),
+            blocks: Vec::new(),
             order: self.order.iter().zip(keep).filter(|(_, keep)| **keep).map(|(&place, _)| place).collect(),
             structured: keep[..self.structured].iter().filter(|&&keep| keep).count(),
         };
@@ -160,16 +180,21 @@ impl ColumnSet {
                 less.linear.push(LinearLayer { units: first..less.units.len(), ..layer.clone() });
             }
         }
-        for own in &self.convolutions {
+        for own in &self.blocks {
             let kept = own.indices.iter().zip(&keep[own.columns.clone()]).filter(|(_, keep)| **keep);
             let indices: Vec<usize> = kept.map(|(&index, _)| index).collect();
             let columns = column..column + indices.len();
             column = columns.end;
             if !columns.is_empty() {
-                less.convolutions.push(Convolution { indices, columns, ..own.clone() });
+                less.blocks.push(DenseBlock { indices, columns, ..own.clone() });
             }
         }
         less
+    }
+
+    /// Flat indices of the dense columns, in their order.
+    pub(crate) fn dense_indices(&self) -> Vec<usize> {
+        self.blocks.iter().flat_map(|own| own.indices.iter().map(|&index| own.range.start + index)).collect()
     }
 
     /// One value for each column from one for each selected parameter.

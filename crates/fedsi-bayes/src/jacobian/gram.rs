@@ -1,4 +1,4 @@
-//! `B B'`, the Gram matrix of rows: what the posterior looks like from the side of the samples.
+//! `B B'`, the Gram matrix of rows: of the size of the data.
 
 use fedsi_nn::vectorised;
 

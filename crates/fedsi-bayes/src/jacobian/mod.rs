@@ -3,7 +3,7 @@
 //! In a linear layer the derivative of an output in the weight (h, d) is `G[h] x[d]`: the backpropagated output
 //! times the input. So the Jacobian's columns of linear layers are never multiplied out: [`WeightedJacobian`]
 //! holds `G` (rows x units) and each unit's selected inputs (samples x inputs). Columns of convolutions, sums
-//! of such products over positions, are held as they are.
+//! of such products over positions, are held as they are; so are all columns of a network of another library.
 
 mod collect;
 mod column_set;
@@ -26,7 +26,7 @@ pub(crate) struct WeightedJacobian {
     inputs: Vec<Vec<f64>>,
     /// Backpropagated rows at the units: `[rows, units]`.
     gains: Vec<f64>,
-    /// Columns of convolutions, times their scale: `[rows, unstructured]`.
+    /// The dense columns, times their scale: `[rows, unstructured]`.
     dense: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! `B' B`, the Gauss-Newton matrix itself: what the posterior looks like from the side of the parameters.
+//! `B' B`, the Gauss-Newton matrix itself: of the size of the parameters.
 
 use fedsi_nn::vectorised;
 
@@ -46,7 +46,7 @@ impl WeightedJacobian {
         }
         if dense > 0 && self.rows() > 0 {
             let place = subnetwork.structured * size + subnetwork.structured;
-            // Row-major upper is the transpose of what the product is asked for.
+            // Row-major upper is the transpose of the triangle that the product writes.
             let into = strided_mut(&mut matrix[place..], dense, dense, size).transpose_mut();
             let own = rows(&self.dense, self.rows(), dense);
             multiply_add_lower(into, own.transpose(), own);

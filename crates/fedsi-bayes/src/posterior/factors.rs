@@ -1,12 +1,12 @@
-//! What defines a posterior, for saving and loading.
-
-use fedsi_nn::Network;
+//! The factors of a posterior, for saving and loading.
 
 use super::Posterior;
-use crate::PosteriorError;
+use super::check::check_selected;
+use crate::error::PosteriorError;
 use crate::jacobian::ColumnSet;
+use crate::network::{LinearisedNetwork, length};
 
-/// How the covariance of the parameters on which the data has a bearing is written.
+/// The covariance of the parameters that have curvature, in factors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Covariance {
     /// No correlations.
@@ -37,7 +37,7 @@ pub struct Factors {
     pub selected: Vec<usize>,
     /// The prior's variance of each.
     pub prior_variance: Vec<f64>,
-    /// Positions in `selected` of the parameters that the factor speaks about, ascending; the others keep their
+    /// Positions in `selected` of the parameters that the factor covers, ascending; the others keep their
     /// prior.
     pub live: Vec<usize>,
     /// The covariance of these.
@@ -86,19 +86,16 @@ impl Posterior {
     ///
     /// # Errors
     /// If indices or lengths do not fit each other or the network.
-    pub fn from_factors(network: &Network, factors: Factors) -> Result<Self, PosteriorError> {
+    pub fn from_factors(network: &dyn LinearisedNetwork, factors: Factors) -> Result<Self, PosteriorError> {
         let Factors { selected, prior_variance, live, covariance, log_determinant_ratio, certificate } =
             factors;
-        super::check::check_selection(network, &selected, &prior_variance)?;
+        check_selected(network, &selected, &prior_variance)?;
         let wrong = live.windows(2).position(|pair| pair[0] >= pair[1]).map(|position| position + 1);
         let wrong = wrong.or_else(|| live.iter().position(|&position| position >= selected.len()));
         if let Some(position) = wrong {
             let (index, parameters) = (live[position], selected.len());
             return Err(PosteriorError::Selection { position, index, parameters });
         }
-        let length = |what, expected, found| {
-            if expected == found { Ok(()) } else { Err(PosteriorError::Length { what, expected, found }) }
-        };
         let subnetwork = ColumnSet::new(network, &selected);
         let keep: Vec<bool> =
             subnetwork.order.iter().map(|position| live.binary_search(position).is_ok()).collect();
@@ -107,6 +104,12 @@ impl Posterior {
             let rows = narrow.order.iter().map(|position| live.partition_point(|other| other < position));
             rows.flat_map(|row| &factor[row * rank..][..rank]).copied().collect::<Vec<f64>>()
         };
+        if let Covariance::Reduction { rank, .. } | Covariance::Whole { rank, .. } = &covariance
+            && live.is_empty()
+        {
+            // A factor without rows has no columns either: predictions make room for them.
+            length("columns of a factor without rows", 0, *rank)?;
+        }
         let (covariance, upper) = match covariance {
             Covariance::Independent { variance } => {
                 length("variances", selected.len(), variance.len())?;

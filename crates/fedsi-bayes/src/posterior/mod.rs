@@ -1,20 +1,23 @@
 //! The Gaussian posterior over a subnetwork.
 
 mod check;
+mod contribution;
 mod factors;
 mod family;
 mod projection;
 #[cfg(test)]
 mod tests;
 
+pub use contribution::Form;
 pub use factors::{Covariance, Factors};
-pub use family::{Form, PosteriorFamily};
+pub use family::PosteriorFamily;
 
-use fedsi_nn::Network;
-
-use crate::dense::{mirror, multiply_add_lower, rows, rows_mut};
+use crate::dense::{mirror, multiply_add, multiply_add_lower, rows, rows_mut};
+use crate::error::PosteriorError;
 use crate::jacobian::{Collector, ColumnSet};
-use crate::{Curvature, Likelihood, OutputDistribution, PosteriorError};
+use crate::network::{LinearisedNetwork, length};
+use crate::outputs::OutputDistribution;
+use crate::problem::Problem;
 
 /// Largest batch of test samples.
 const TEST_BATCH: usize = 128;
@@ -22,16 +25,16 @@ const TEST_BATCH: usize = 128;
 /// A Gaussian over selected parameters of a network, around the point it was linearised at: its precision is the
 /// GGN summed over the data plus the prior's precision.
 ///
-/// The covariance is held in factors: as a reduction of the prior, `diag(g) - W W'`, where the data has less to
-/// say than there are parameters, or as `W W'`. Parameters on which the data has no bearing at all (no
-/// curvature) keep their prior, exactly, and take no part in the factors.
+/// The covariance is held in factors: as a reduction of the prior, `diag(g) - W W'`, where the data determines fewer
+/// directions than there are parameters, or as `W W'`. Parameters without curvature keep their prior, exactly, and
+/// are not in the factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posterior {
     selected: Vec<usize>,
     prior_variance: Vec<f64>,
     /// All of the selected parameters.
     subnetwork: ColumnSet,
-    /// Those the covariance speaks about.
+    /// Those with curvature, which the factor covers.
     live: ColumnSet,
     /// Which columns of `subnetwork` these are.
     keep: Vec<bool>,
@@ -43,69 +46,16 @@ pub struct Posterior {
 }
 
 impl Posterior {
-    /// The posterior over the parameters `selected` (ascending indices into the flat parameters, of any layers)
-    /// with independent priors of variance `prior_variance`, one for each, given the samples `inputs`.
-    ///
-    /// With `tolerance` 0 it is exact: computed on the side of the samples or of the parameters, whichever takes
-    /// fewer operations (see [`PosteriorFamily`]). With a positive tolerance, only as many directions are kept
-    /// as it takes for every marginal variance `v` to come out between `v` and `(1 + tolerance) v`; after training,
-    /// when most samples are classified with confidence, that is a small part of the work.
-    ///
-    /// # Errors
-    /// If lengths, indices, variances or the tolerance make no sense, or the network's derivatives are not
-    /// finite.
-    pub fn fit(
-        network: &Network,
-        parameters: &[f64],
-        inputs: &[f64],
-        likelihood: &Likelihood,
-        selected: &[usize],
-        prior_variance: &[f64],
-        tolerance: f64,
-    ) -> Result<Self, PosteriorError> {
-        PosteriorFamily::new(network, parameters, inputs, likelihood, selected, prior_variance, tolerance)?
-            .into_posterior()
-    }
-
-    /// Independent marginals `1 / (h + 1 / g)` with h the diagonal of the GGN: no correlations, at the cost of a
-    /// matrix product, for any number of parameters.
-    ///
-    /// # Errors
-    /// As for [`Self::fit`].
-    pub fn diagonal(
-        network: &Network,
-        parameters: &[f64],
-        inputs: &[f64],
-        likelihood: &Likelihood,
-        selected: &[usize],
-        prior_variance: &[f64],
-    ) -> Result<Self, PosteriorError> {
-        check::check(network, parameters, inputs, likelihood, selected, prior_variance)?;
-        let range = match (selected.first(), selected.last()) {
-            (Some(&first), Some(&last)) => first..last + 1,
-            _ => 0..0,
-        };
-        let ggn = Curvature::diagonal(network, parameters, inputs, likelihood, range.clone()).ggn;
-        let own: Vec<f64> = selected.iter().map(|&index| ggn[index - range.start]).collect();
-        Self::independent_of(network, selected, prior_variance, &own)
-    }
-
-    /// [`Self::diagonal`] where the diagonal of the GGN is known: `curvature` has a value for each selected
-    /// parameter.
-    ///
-    /// # Errors
-    /// As for [`Self::fit`].
-    pub fn independent_of(
-        network: &Network,
+    /// Independent marginals `1 / (h + 1 / g)` with h the diagonal of the GGN, `curvature`: no correlations, for any
+    /// number of parameters. Cost: linear in them.
+    pub(crate) fn independent(
+        network: &dyn LinearisedNetwork,
         selected: &[usize],
         prior_variance: &[f64],
         curvature: &[f64],
     ) -> Result<Self, PosteriorError> {
-        check::check_selection(network, selected, prior_variance)?;
-        if curvature.len() != selected.len() {
-            let (expected, found) = (selected.len(), curvature.len());
-            return Err(PosteriorError::Length { what: "curvature", expected, found });
-        }
+        check::check_selected(network, selected, prior_variance)?;
+        length("curvature", selected.len(), curvature.len())?;
         let mut log_determinant_ratio = 0.0;
         let mut variance = Vec::with_capacity(selected.len());
         for (&curvature, &prior) in curvature.iter().zip(prior_variance) {
@@ -129,6 +79,16 @@ impl Posterior {
             log_determinant_ratio,
             certificate: 0.0,
         })
+    }
+
+    /// Whether its columns are those of this network.
+    pub(crate) fn check_network(&self, network: &dyn LinearisedNetwork) -> Result<(), PosteriorError> {
+        check::check_selected(network, &self.selected, &self.prior_variance)?;
+        if ColumnSet::new(network, &self.selected) == self.subnetwork {
+            Ok(())
+        } else {
+            Err(PosteriorError::OtherNetwork)
+        }
     }
 
     /// The parameters it is over: ascending indices into the flat parameters.
@@ -157,7 +117,7 @@ impl Posterior {
         self.certificate
     }
 
-    /// Columns of the factor: how many directions the data has a say in, as far as they were kept.
+    /// Columns of the factor: how many directions the data determines, as far as they were kept.
     #[must_use]
     pub const fn rank(&self) -> usize {
         match &self.covariance {
@@ -176,10 +136,10 @@ impl Posterior {
                 for (&position, row) in self.live.order.iter().zip(factor.chunks_exact((*rank).max(1))) {
                     let prior = variances[position];
                     let reduction: f64 = row.iter().map(|value| value * value).sum();
-                    // Below the rounding of the difference there is nothing to tell.
+                    // Below the rounding of the difference nothing is known.
                     let variance = prior - reduction;
                     let least = prior * f64::EPSILON;
-                    // Not `max`, which would make a number of a NaN.
+                    // Not `max`, which would drop NaN.
                     variances[position] = if variance < least { least } else { variance };
                 }
             }
@@ -229,15 +189,19 @@ impl Posterior {
     ///
     /// Cost for each sample: one backward pass an output, and (columns + outputs x units) x [`Self::rank`]
     /// multiplications.
-    #[must_use]
-    pub fn outputs(&self, network: &Network, parameters: &[f64], inputs: &[f64]) -> OutputDistribution {
+    pub(crate) fn outputs(
+        &self,
+        network: &dyn LinearisedNetwork,
+        parameters: &[f64],
+        inputs: &[f64],
+    ) -> Result<OutputDistribution, PosteriorError> {
         let outputs = network.outputs();
         let mut found = OutputDistribution { outputs, mean: Vec::new(), covariance: Vec::new() };
         let independent = self.variance_without_factor();
         let mut collector = Collector::new(network, parameters, &self.subnetwork, TEST_BATCH);
         let mut product = Vec::new();
         for batch in collector.batches(inputs) {
-            let (mean, jacobian) = collector.collect(batch, None, None);
+            let (mean, jacobian) = collector.collect(batch, None, None)?;
             let mut blocks = jacobian.independent_covariances(&self.subnetwork, &independent);
             if let Covariance::Reduction { rank, factor } | Covariance::Whole { rank, factor } =
                 &self.covariance
@@ -261,7 +225,7 @@ impl Posterior {
             found.mean.extend(mean);
             found.covariance.extend(blocks);
         }
-        found
+        Ok(found)
     }
 
     /// For each column, the variance that does not come from the factor.
@@ -281,7 +245,7 @@ impl Posterior {
 fn add_outer(block: &mut [f64], sign: f64, own: &[f64], rank: usize) {
     let count = own.len() / rank;
     let own = rows(own, count, rank);
-    crate::dense::multiply_add(rows_mut(block, count, count), sign, own, own.transpose());
+    multiply_add(rows_mut(block, count, count), sign, own, own.transpose());
 }
 
 /// Makes a square matrix symmetric to the bit, and its diagonal not negative.
@@ -299,26 +263,22 @@ fn symmetrise(matrix: &mut [f64], size: usize) {
     }
 }
 
-/// The generalised Gauss-Newton matrix over the parameters `selected`, summed over the data: `[selected,
-/// selected]`, symmetric.
+/// The generalised Gauss-Newton matrix over the parameters `selected` (ascending flat indices), summed over the data:
+/// `[selected, selected]`, symmetric. Cost: a backward pass for each output, and samples x selected^2 / 2
+/// multiplications.
 ///
 /// # Errors
-/// As for [`Posterior::fit`].
-pub fn ggn(
-    network: &Network,
-    parameters: &[f64],
-    inputs: &[f64],
-    likelihood: &Likelihood,
-    selected: &[usize],
-) -> Result<Vec<f64>, PosteriorError> {
-    let prior = vec![1.0; selected.len()];
-    check::check(network, parameters, inputs, likelihood, selected, &prior)?;
+/// Indices that do not ascend or lie beyond the network's parameters; a network that cannot be evaluated.
+pub fn ggn(problem: &Problem<'_>, selected: &[usize]) -> Result<Vec<f64>, PosteriorError> {
+    let network = &**problem.network();
+    check::check_selected(network, selected, &vec![1.0; selected.len()])?;
     let subnetwork = ColumnSet::new(network, selected);
     let size = subnetwork.columns();
     let mut normal = vec![0.0; size * size];
-    let mut collector = Collector::new(network, parameters, &subnetwork, inputs.len() / network.inputs());
-    for batch in collector.batches(inputs) {
-        collector.collect(batch, Some(likelihood), None).1.add_normal(&subnetwork, &mut normal);
+    let mut collector = Collector::new(network, problem.parameters(), &subnetwork, problem.samples());
+    for batch in collector.batches(problem.inputs()) {
+        let (_, jacobian) = collector.collect(batch, Some(problem.likelihood()), None)?;
+        jacobian.add_normal(&subnetwork, &mut normal);
     }
     mirror(&mut normal, size);
     let mut ggn = vec![0.0; size * size];

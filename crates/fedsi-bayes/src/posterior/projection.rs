@@ -1,4 +1,4 @@
-//! The directions that matter, and a proof that the others do not.
+//! The directions that matter at a tolerance, and a bound on the others.
 //!
 //! With `A = B' B` in units of the prior, leaving out a part `A - A_r` that is positive semidefinite and at most
 //! `e I` turns each variance `v` into one between `v` and `(1 + e) v`. A pivoted Cholesky factorisation of
@@ -9,11 +9,11 @@
 use faer::MatMut;
 use fedsi_nn::vectorised;
 
-use crate::PosteriorError;
 use crate::dense::{
     cholesky, inverse_factor, multiply, multiply_add, multiply_add_lower, multiply_subtract_lower, rows,
     rows_mut,
 };
+use crate::error::PosteriorError;
 use crate::jacobian::{ColumnSet, WeightedJacobian};
 
 /// Rows proposed as pivots at once: their columns of the Gram matrix are computed together.
@@ -47,7 +47,7 @@ impl Projection {
         Self::with_pivots(jacobian, subnetwork, tolerance, limit, jacobian.rows() > GRAM_ROWS)
     }
 
-    /// With the way to find pivots decided by the caller.
+    /// With the search for pivots chosen by the caller.
     pub(super) fn with_pivots(
         jacobian: &WeightedJacobian,
         subnetwork: &ColumnSet,

@@ -1,12 +1,12 @@
-//! Both ways of finding pivots, on the same data.
+//! Both searches for pivots, on the same data.
 
 use fedsi_nn::{LayerSpec, Network};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
 use super::projection::Projection;
-use crate::Likelihood;
 use crate::jacobian::{Collector, ColumnSet};
+use crate::likelihood::Likelihood;
 
 #[test]
 fn both_ways_of_finding_pivots_take_in_the_same() {
@@ -18,7 +18,7 @@ fn both_ways_of_finding_pivots_take_in_the_same() {
     let selected: Vec<usize> = (0..network.layout().len()).collect();
     let subnetwork = ColumnSet::new(&network, &selected);
     let mut collector = Collector::new(&network, &parameters, &subnetwork, 80);
-    let (_, jacobian) = collector.collect(&inputs, Some(&Likelihood::Categorical), None);
+    let (_, jacobian) = collector.collect(&inputs, Some(&Likelihood::Categorical), None).unwrap();
     let trace: f64 = jacobian.row_squares(&subnetwork).iter().sum();
     for tolerance in [1.0, 1e-2, 1e-5] {
         for by_columns in [false, true] {

@@ -2,6 +2,8 @@
 
 use fedsi_nn::softmax;
 
+use super::log_sum_exp::log_sum_exp;
+
 /// A variance (absolute, and as a part of the sample's largest) below which a logit counts as certain: its
 /// Dirichlet would have more than 1e10 observations.
 const CERTAIN: f64 = 1e-10;
@@ -13,7 +15,7 @@ const CERTAIN: f64 = 1e-10;
 /// with m and S first conditioned on logits that sum to zero, where a Dirichlet's lie:
 /// `m - S1 (1'm)/(1'S1)`, `S - S11'S/(1'S1)`. As laplace-torch has it, and finite where that is not:
 /// - no variance in the sum of the logits: they are centred instead, which is the limit;
-/// - a logit that is certain has an infinite alpha, and says nothing about the others: `softmax(m)`;
+/// - a logit that is certain has an infinite alpha, and leaves the others undetermined: `softmax(m)`;
 /// - everything is computed on a logarithmic scale, so no gap between logits overflows.
 pub(super) fn bridge(mean: &[f64], covariance: &[f64], row: &mut [f64]) {
     let alphas_exist = log_alphas(mean, covariance, row);
@@ -43,7 +45,8 @@ fn log_alphas(mean: &[f64], covariance: &[f64], row: &mut [f64]) -> bool {
     for (k, (value, logit)) in row.iter_mut().zip(mean).enumerate() {
         *value = logit - share(k) * sum;
     }
-    let log_inverses = log_sum_exp(row.iter().map(|logit| -logit));
+    let (top, rest) = log_sum_exp(row.iter().map(|logit| -logit));
+    let log_inverses = top + rest;
     let k = classes as f64;
     let constant = (1.0 - 2.0 / k).ln();
     for (class, value) in row.iter_mut().enumerate() {
@@ -53,15 +56,10 @@ fn log_alphas(mean: &[f64], covariance: &[f64], row: &mut [f64]) -> bool {
             return false;
         }
         let exponential = *value + log_inverses - 2.0 * k.ln();
-        *value = log_sum_exp([constant, exponential].into_iter()) - conditional.ln();
+        let (top, rest) = log_sum_exp([constant, exponential].into_iter());
+        *value = (top + rest) - conditional.ln();
     }
     true
-}
-
-/// `ln sum exp(x)` without overflow; terms of minus infinity add nothing.
-fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
-    let top = values.clone().fold(f64::NEG_INFINITY, f64::max);
-    top + values.map(|value| (value - top).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]
@@ -75,7 +73,7 @@ mod tests {
         row
     }
 
-    /// The Gaussian that the bridge gives a Dirichlet: the way there, which this module goes back.
+    /// The Gaussian that the bridge gives a Dirichlet: the inverse of what this module computes.
     fn gaussian_of(alpha: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let k = alpha.len() as f64;
         let log_mean = alpha.iter().map(|a| a.ln()).sum::<f64>() / k;
@@ -92,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// There and back: rank K - 1 as it comes, and with a common mode on top.
+        /// A round trip: of rank K - 1, and with a common mode added.
         #[test]
         fn a_dirichlet_is_recovered(
             alpha in prop::collection::vec(0.05..50.0_f64, 2..8),

@@ -1,15 +1,16 @@
-//! How well a posterior explains the data it was fitted to.
+//! The likelihood of data, and its marginal under a prior.
 
 use std::f64::consts::TAU;
 
 use fedsi_nn::Targets;
 
-use crate::Likelihood;
+use super::log_sum_exp::log_sum_exp;
+use crate::likelihood::Likelihood;
 
 /// The log likelihood of targets given a network's outputs (rows of `width`), summed over samples: of labels
 /// `sum_n log softmax(f_n)[y_n]`, of values the log density of `N(f_n, noise^2 I)`, constants included.
 ///
-/// Summed in the order of the samples. NaN where likelihood and targets do not belong together, or a label is no
+/// Summed in the order of the samples. NaN where targets are not of the likelihood's kind, or a label is not a
 /// class.
 #[must_use]
 pub fn log_likelihood(
@@ -36,9 +37,8 @@ pub fn log_likelihood(
 
 /// `f_y - log sum_k exp f_k`.
 fn log_softmax(logits: &[f64], label: usize) -> f64 {
-    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = logits.iter().map(|logit| (logit - top).exp()).sum();
-    logits.get(label).map_or(f64::NAN, |logit| (logit - top) - sum.ln())
+    let (top, rest) = log_sum_exp(logits.iter().copied());
+    logits.get(label).map_or(f64::NAN, |logit| (logit - top) - rest)
 }
 
 /// Laplace's approximation of the log probability of the data under a model with this prior; the higher, the
@@ -47,8 +47,7 @@ fn log_softmax(logits: &[f64], label: usize) -> f64 {
 /// `log p(D) ~ log p(D | theta) - 1/2 (log det P - sum_s log(1/g_s) + (theta - mu)' diag(1/g) (theta - mu))`
 ///
 /// over the subnetwork's parameters s, with precision `P = H + diag(1/g)` and prior `N(mu, diag(g))`.
-/// `log_determinant_ratio` is `log det P - sum_s log(1/g_s)`, what the data narrowed the posterior by, and
-/// `prior_quadratic` the last term, how far the prior had to be left.
+/// `log_determinant_ratio` is `log det P - sum_s log(1/g_s)`, `prior_quadratic` the last term.
 #[must_use]
 pub fn log_marginal_likelihood(log_likelihood: f64, log_determinant_ratio: f64, prior_quadratic: f64) -> f64 {
     log_likelihood - 0.5 * (log_determinant_ratio + prior_quadratic)

@@ -40,23 +40,6 @@ impl Predictive {
             Self::Bridge => "bridge",
         }
     }
-
-    /// The idea in one sentence, for help texts.
-    #[must_use]
-    pub const fn idea(self) -> &'static str {
-        match self {
-            Self::Map => "The softmax of the mean logits, without their uncertainty.",
-            Self::Probit => {
-                "Each logit scaled down by its own variance, as in the paper; may reorder classes."
-            }
-            Self::Differences => {
-                "All logits scaled down alike, by the variance of the differences to the top one; keeps the \
-                 order of classes."
-            }
-            Self::MonteCarlo => "The softmax averaged over draws of the logits.",
-            Self::Bridge => "The mean of the Dirichlet distribution nearest to the logits' Gaussian.",
-        }
-    }
 }
 
 impl fmt::Display for Predictive {
@@ -65,7 +48,7 @@ impl fmt::Display for Predictive {
     }
 }
 
-/// A name that is no predictive.
+/// The name of an unknown predictive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown predictive {0:?}: expected map, probit, differences, monte-carlo or bridge")]
 pub struct UnknownPredictive(pub String);
@@ -91,7 +74,6 @@ mod tests {
             assert_eq!(kind.to_string().parse::<Predictive>().unwrap(), kind);
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
             assert_eq!(serde_json::from_str::<Predictive>(&format!("\"{kind}\"")).unwrap(), kind);
-            assert!(kind.idea().ends_with('.') && !kind.idea().contains("  "));
         }
     }
 

@@ -2,11 +2,10 @@
 //!
 //! A classifier's probability is the mean of its softmax under the distribution of its logits,
 //! `p = E softmax(f)`, `f ~ N(m, S)`. It has no closed form for more than two classes; [`Predictive`] names the
-//! ways to come near it. All of them give `softmax(m)` where the covariance is zero.
+//! approximations of it. All of them give `softmax(m)` where the covariance is zero.
 //!
-//! For regression the distribution is the answer already: [`regression_variance`] adds the noise. [`spread`] is
-//! one number a sample for "how unsure is the model", and [`log_marginal_likelihood`] judges a prior by the
-//! training data alone.
+//! For regression [`regression_variance`] adds the noise. [`spread`] is one number a sample for how uncertain the
+//! model is, and [`log_marginal_likelihood`] scores a prior by the training data alone.
 //!
 //! ```
 //! use fedsi_bayes::{OutputDistribution, Predictive, predictive};
@@ -14,16 +13,17 @@
 //! // Two logits 2 apart, the first with variance 4.
 //! let outputs = OutputDistribution { outputs: 2, mean: vec![2.0, 0.0], covariance: vec![4.0, 0.0, 0.0, 0.0] };
 //! let mut rng = fedsi_random::Streams::new(1).stream(fedsi_random::Purpose::Initialisation, 0, 0);
-//! let sure = predictive::probabilities(Predictive::Map, &outputs, 0, &mut rng);
-//! let honest = predictive::probabilities(Predictive::Differences, &outputs, 0, &mut rng);
-//! assert!((sure[0] - 0.881).abs() < 1e-3);
-//! assert!((honest[0] - 0.777).abs() < 1e-3);
+//! let point = predictive::probabilities(Predictive::Map, &outputs, 0, &mut rng);
+//! let averaged = predictive::probabilities(Predictive::Differences, &outputs, 0, &mut rng);
+//! assert!((point[0] - 0.881).abs() < 1e-3);
+//! assert!((averaged[0] - 0.777).abs() < 1e-3);
 //! ```
 
 mod bridge;
 mod evidence;
 mod factor;
 mod kind;
+mod log_sum_exp;
 mod monte_carlo;
 mod scaled;
 mod variance;
@@ -38,38 +38,57 @@ pub use variance::{regression_variance, spread};
 use fedsi_nn::softmax;
 use rand::Rng;
 
-use crate::OutputDistribution;
+use crate::outputs::OutputDistribution;
 
 /// Class probabilities, n x O, each row summing to 1.
 ///
 /// `samples` (at least one is drawn) and `rng` matter to [`Predictive::MonteCarlo`] alone; nothing is drawn for
 /// the others. Beside Monte Carlo's `samples * O` exponentials a row, all cost O(O²) a row.
 ///
-/// A row whose mean or covariance is not finite comes out as NaN: such a model has no answer.
+/// A row whose mean or covariance is not finite comes out as NaN.
 #[must_use]
 pub fn probabilities(
     kind: Predictive,
     outputs: &OutputDistribution,
     samples: usize,
-    rng: &mut impl Rng,
+    rng: &mut dyn Rng,
 ) -> Vec<f64> {
-    let classes = outputs.outputs;
-    if classes == 0 {
-        return Vec::new();
+    ClassProbabilities::new(kind, outputs.outputs, samples, rng).of(outputs)
+}
+
+/// [`probabilities`] of one block of samples after the other, with the same draws for all of them.
+#[derive(Debug)]
+pub(crate) struct ClassProbabilities {
+    kind: Predictive,
+    /// Those of Monte Carlo.
+    draws: Option<monte_carlo::Draws>,
+}
+
+impl ClassProbabilities {
+    pub(crate) fn new(kind: Predictive, classes: usize, samples: usize, rng: &mut dyn Rng) -> Self {
+        let draws = (kind == Predictive::MonteCarlo && classes > 0)
+            .then(|| monte_carlo::Draws::new(classes, samples, rng));
+        Self { kind, draws }
     }
-    match kind {
-        Predictive::Map => {
-            let mut rows = outputs.mean.clone();
-            softmax(&mut rows, classes);
-            rows
+
+    /// Of a block, whose outputs are as many as were said.
+    pub(crate) fn of(&mut self, outputs: &OutputDistribution) -> Vec<f64> {
+        if outputs.outputs == 0 {
+            return Vec::new();
         }
-        Predictive::Probit => by_row(outputs, scaled::probit),
-        Predictive::Differences => by_row(outputs, scaled::differences),
-        Predictive::MonteCarlo => {
-            let mut draws = monte_carlo::Draws::new(classes, samples, rng);
-            by_row(outputs, |mean, covariance, row| draws.average(mean, covariance, row))
+        match (self.kind, &mut self.draws) {
+            (Predictive::MonteCarlo, Some(draws)) => {
+                by_row(outputs, |mean, covariance, row| draws.average(mean, covariance, row))
+            }
+            (Predictive::Probit, _) => by_row(outputs, scaled::probit),
+            (Predictive::Differences, _) => by_row(outputs, scaled::differences),
+            (Predictive::Bridge, _) => by_row(outputs, bridge::bridge),
+            (Predictive::Map | Predictive::MonteCarlo, _) => {
+                let mut rows = outputs.mean.clone();
+                softmax(&mut rows, outputs.outputs);
+                rows
+            }
         }
-        Predictive::Bridge => by_row(outputs, bridge::bridge),
     }
 }
 
@@ -90,6 +109,6 @@ fn by_row(outputs: &OutputDistribution, mut predict: impl FnMut(&[f64], &[f64], 
 
 /// A variance that rounding may have left below zero.
 fn at_least_zero(variance: f64) -> f64 {
-    // Unlike `max`, this keeps a NaN.
+    // Unlike `max`, this keeps NaN.
     if variance < 0.0 { 0.0 } else { variance }
 }

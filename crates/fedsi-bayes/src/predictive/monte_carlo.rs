@@ -20,7 +20,7 @@ pub(super) struct Draws {
 
 impl Draws {
     /// Draws `classes` normals for each pair of `samples` (at least one sample).
-    pub(super) fn new(classes: usize, samples: usize, rng: &mut impl Rng) -> Self {
+    pub(super) fn new(classes: usize, samples: usize, rng: &mut dyn Rng) -> Self {
         let samples = samples.max(1);
         Self {
             samples,
@@ -36,7 +36,7 @@ impl Draws {
         let classes = mean.len();
         self.factor.factorise(covariance);
         if self.factor.columns().next().is_none() {
-            // Certain: one draw says it all.
+            // No variance: every draw is the mean.
             row.copy_from_slice(mean);
             softmax(row, classes);
             return;

@@ -33,7 +33,7 @@ pub(super) fn differences(mean: &[f64], covariance: &[f64], row: &mut [f64]) {
 }
 
 /// The mean variance of `f_c - f_j`, c the top class, over the other classes j weighted by their probability:
-/// the rivals that matter.
+/// those that matter.
 ///
 /// A softmax sees differences of logits alone, so what all logits have in common cancels here.
 fn difference_variance(mean: &[f64], covariance: &[f64]) -> f64 {
@@ -44,18 +44,18 @@ fn difference_variance(mean: &[f64], covariance: &[f64]) -> f64 {
             top = k;
         }
     }
-    let rivals = || mean.iter().enumerate().filter(|(j, _)| *j != top);
-    // Weights relative to the strongest rival: they cannot all vanish, however sure the model is of c.
-    let strongest = rivals().fold(f64::NEG_INFINITY, |best, (_, logit)| best.max(*logit));
+    let others = || mean.iter().enumerate().filter(|(j, _)| *j != top);
+    // Weights relative to the most probable of them: they cannot all vanish, however confident the model is of c.
+    let likeliest = others().fold(f64::NEG_INFINITY, |best, (_, logit)| best.max(*logit));
     let (mut weighted, mut total) = (0.0, 0.0);
-    for (j, logit) in rivals() {
-        let weight = (logit - strongest).exp();
+    for (j, logit) in others() {
+        let weight = (logit - likeliest).exp();
         let shared = covariance[top * classes + j];
         let difference = (covariance[top * classes + top] - shared) + (covariance[j * classes + j] - shared);
         weighted += weight * at_least_zero(difference);
         total += weight;
     }
-    // A single class has no rival.
+    // A single class has no other.
     if total > 0.0 { weighted / total } else { 0.0 }
 }
 
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rivals_are_weighted_by_their_probability() {
+    fn other_classes_are_weighted_by_their_probability() {
         let covariance = [4.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0];
-        // Var(f_0 - f_1) = 4 + 2 - 2 = 4, Var(f_0 - f_2) = 7; rivals 1 : e^-1.
+        // Var(f_0 - f_1) = 4 + 2 - 2 = 4, Var(f_0 - f_2) = 7; weights 1 : e^-1.
         let e = (-1.0_f64).exp();
         let expected = (4.0 + 7.0 * e) / (1.0 + e);
         assert!((difference_variance(&[5.0, 1.0, 0.0], &covariance) - expected).abs() < 1e-14);
-        // The same where the softmax of both rivals underflows.
+        // The same where the softmax of both other classes underflows.
         assert!((difference_variance(&[5000.0, 1.0, 0.0], &covariance) - expected).abs() < 1e-14);
         // Ties: the lowest class is the top one, Var(f_0 - f_1) = 4 and Var(f_0 - f_2) = 7 alike.
         assert!((difference_variance(&[0.0; 3], &covariance) - 5.5).abs() < 1e-14);

@@ -1,7 +1,7 @@
 //! Variances of the outputs.
 
 use super::at_least_zero;
-use crate::OutputDistribution;
+use crate::outputs::OutputDistribution;
 
 /// The variance of an observation of each output, n x O: that of the network's output plus that of the noise.
 /// `noise` holds standard deviations: one an output, or a single one for all.
@@ -22,10 +22,10 @@ pub fn regression_variance(outputs: &OutputDistribution, noise: &[f64]) -> Vec<f
         .collect()
 }
 
-/// How unsure the model is of each sample, n values: the trace of the logits' covariance without their common
+/// How uncertain the model is of each sample, n values: the trace of the logits' covariance without their common
 /// mode, `tr(C S C)` with `C = I - 11'/O`.
 ///
-/// A softmax does not see the common mode. Made for classification, as a score for samples unlike the training
+/// A softmax does not depend on the common mode. Made for classification, as a score for samples unlike the training
 /// data; a single output is nothing but common mode, and has spread 0.
 #[must_use]
 pub fn spread(outputs: &OutputDistribution) -> Vec<f64> {

@@ -1,11 +1,11 @@
-//! What may be chosen, and what is known about it.
+//! The parameters that may be chosen, and what is known about them.
 
 use std::ops::Range;
 
 use fedsi_nn::Layout;
 
 use super::SelectionError;
-use crate::Curvature;
+use crate::curvature::Curvature;
 
 /// The parameters a subnetwork is chosen from, checked: every array has a value for each of them.
 #[derive(Clone, Debug)]
@@ -18,10 +18,10 @@ pub struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// The parameters of `range` (flat indices; usually the body). `curvature` and `prior_variance` speak of the
-    /// range alone, `parameters` are all of the network's.
+    /// The parameters of `range` (flat indices; usually the body). `curvature` and `prior_variance` have a
+    /// value for each of them, `parameters` are all of the network's.
     ///
-    /// NaN is let through in curvature and parameters: a rule that looks at it ranks that parameter last.
+    /// Curvature and parameters may be NaN: the built-in rules rank such a parameter last.
     ///
     /// # Errors
     /// A range beyond the network, an array of the wrong length, a prior variance that is not positive.
@@ -83,8 +83,15 @@ impl<'a> Candidates<'a> {
         self.curvature
     }
 
-    /// Their own values.
-    pub(super) fn values(&self) -> &'a [f64] {
+    /// The prior's variance of each candidate.
+    #[must_use]
+    pub const fn prior_variance(&self) -> &'a [f64] {
+        self.prior_variance
+    }
+
+    /// The candidates' own values.
+    #[must_use]
+    pub fn values(&self) -> &'a [f64] {
         &self.parameters[self.range.clone()]
     }
 

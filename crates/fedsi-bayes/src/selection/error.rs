@@ -15,7 +15,7 @@ pub enum SelectionError {
         parameters: usize,
     },
 
-    /// An array that does not have a value for each parameter it speaks of.
+    /// An array that does not have one value for each parameter.
     #[error("{array}: expected {expected} values, one a parameter, found {found}")]
     Length {
         /// Which array.
@@ -26,12 +26,12 @@ pub enum SelectionError {
         found: usize,
     },
 
-    /// A prior variance that no proper Gaussian has.
+    /// A prior variance that is not positive.
     #[error("parameter {index}: a prior variance must be positive, found {value}")]
     PriorVariance {
         /// The parameter.
         index: usize,
-        /// What stands there.
+        /// Its prior variance.
         value: f64,
     },
 
@@ -69,12 +69,21 @@ pub enum SelectionError {
         range: Range<usize>,
     },
 
-    /// Indices that repeat or go back.
+    /// Indices that repeat or descend.
     #[error("a subnetwork's indices must ascend, found {second} after {first}")]
     NotAscending {
         /// An index.
         first: usize,
         /// The one that follows it.
         second: usize,
+    },
+
+    /// A reason of a rule's own.
+    #[error("selection rule {rule:?}: {reason}")]
+    Rule {
+        /// The rule's name.
+        rule: String,
+        /// Why it chooses nothing.
+        reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a choice amounts to, in words.
+//! A summary of a chosen subnetwork.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,8 +7,6 @@ use fedsi_nn::Layout;
 use serde::{Deserialize, Serialize};
 
 use super::Subnetwork;
-use crate::Curvature;
-
 /// How many parameters of one tensor were chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorShare {
@@ -20,10 +18,10 @@ pub struct TensorShare {
     pub of: usize,
 }
 
-/// A subnetwork, summed up for a reader; its `Display` is a small table for the terminal.
+/// A summary of a subnetwork; its `Display` is a small table for the terminal.
 ///
-/// The posterior of a parameter without curvature is its prior: a subnetwork made of those has learned nothing
-/// from the data.
+/// The posterior of a parameter without curvature is its prior: a subnetwork made of those carries no
+/// information from the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Parameters chosen.
@@ -39,20 +37,10 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn new(
-        subnetwork: &Subnetwork,
-        layout: &Layout,
-        curvature: &Curvature,
-        range: &Range<usize>,
-    ) -> Self {
+    pub(super) fn new(subnetwork: &Subnetwork, layout: &Layout, ggn: &[f64], range: &Range<usize>) -> Self {
         let chosen = subnetwork.indices();
-        let curved = |index: usize| {
-            index
-                .checked_sub(range.start)
-                .and_then(|offset| curvature.ggn.get(offset))
-                .is_some_and(|&h| h > 0.0)
-        };
-        let without_curvature = chosen.iter().filter(|&&index| !curved(index)).count();
+        // NaN counts as no curvature.
+        let without_curvature = chosen.len() - ggn.iter().filter(|&&h| h > 0.0).count().min(chosen.len());
         let layers = layout
             .tensors()
             .iter()
@@ -118,14 +106,14 @@ mod tests {
     fn an_explanation_counts_tensors_and_curvature() {
         let layers = [LayerSpec::Linear(5), LayerSpec::Relu, LayerSpec::Linear(2), LayerSpec::Linear(1)];
         let network = Network::new(&[3], &layers).unwrap();
-        // 0.weight 0..15, 0.bias 15..20, 2.weight 20..30, 2.bias 30..32; the head is out of the question.
+        // 0.weight 0..15, 0.bias 15..20, 2.weight 20..30, 2.bias 30..32; the head is not a candidate.
         let body = network.layout().body();
         let mut ggn = vec![1.0; body.len()];
         ggn[3] = 0.0;
         ggn[31] = f64::NAN;
-        let curvature = Curvature { ggn, jacobian: Vec::new() };
         let subnetwork = Subnetwork::new(vec![0, 3, 14, 15, 31], body.clone()).unwrap();
-        let explanation = subnetwork.explain(network.layout(), &curvature, body);
+        let own: Vec<f64> = subnetwork.indices().iter().map(|&index| ggn[index]).collect();
+        let explanation = subnetwork.explain(network.layout(), &own, body);
         assert_eq!((explanation.size, explanation.candidates), (5, 32));
         assert_eq!((explanation.without_curvature, explanation.zero_curvature), (2, 0.4));
         assert_eq!(
@@ -143,9 +131,8 @@ mod tests {
     #[test]
     fn tensors_are_counted_within_the_candidates_only() {
         let network = Network::new(&[3], &[LayerSpec::Linear(5), LayerSpec::Linear(1)]).unwrap();
-        let curvature = Curvature { ggn: vec![1.0; 8], jacobian: Vec::new() };
         let subnetwork = Subnetwork::new(vec![10, 16], 10..18).unwrap();
-        let explanation = subnetwork.explain(network.layout(), &curvature, 10..18);
+        let explanation = subnetwork.explain(network.layout(), &[1.0; 2], 10..18);
         let shares: Vec<_> = explanation.layers.iter().map(|s| (s.tensor.as_str(), s.chosen, s.of)).collect();
         assert_eq!(shares, [("0.weight", 1, 5), ("0.bias", 1, 3)]);
         assert!(explanation.to_string().starts_with("2 of 8 parameters (25.0%), all with curvature\n"));

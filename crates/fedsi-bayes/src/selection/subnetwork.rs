@@ -1,14 +1,11 @@
 //! The parameters that were chosen.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use fedsi_nn::Layout;
 use serde::Serialize;
 
 use super::{Explanation, SelectionError};
-use crate::Curvature;
-
 /// The flat indices of chosen parameters: at least one, ascending, each once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
@@ -48,6 +45,11 @@ impl Subnetwork {
         &self.indices
     }
 
+    /// The same, without a copy.
+    pub(crate) fn into_indices(self) -> Vec<usize> {
+        self.indices
+    }
+
     /// How many parameters were chosen.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "there always is a parameter")]
@@ -55,40 +57,17 @@ impl Subnetwork {
         self.indices.len()
     }
 
-    /// The Jaccard index: the share of the parameters chosen by either that both chose. 1 for equal
-    /// subnetworks, 0 for disjoint ones. One pass over both.
+    /// Where in the network the chosen parameters lie, and how many have curvature. `ggn` is the diagonal of the GGN
+    /// at each chosen parameter, `range` what they were chosen from. O(S + tensors).
     #[must_use]
-    pub fn jaccard(&self, other: &Self) -> f64 {
-        let (mut left, mut right) = (self.indices.iter().peekable(), other.indices.iter().peekable());
-        let (mut both, mut either) = (0_usize, 0_usize);
-        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-            either += 1;
-            match a.cmp(b) {
-                Ordering::Less => _ = left.next(),
-                Ordering::Greater => _ = right.next(),
-                Ordering::Equal => {
-                    both += 1;
-                    (_, _) = (left.next(), right.next());
-                }
-            }
-        }
-        either += left.count() + right.count();
-        both as f64 / either as f64
-    }
-
-    /// Where in the network the choice lies, and how much of it the data speaks about; `curvature` is that of
-    /// the `range` the choice was made from. O(S + tensors).
-    #[must_use]
-    pub fn explain(&self, layout: &Layout, curvature: &Curvature, range: Range<usize>) -> Explanation {
-        Explanation::new(self, layout, curvature, &range)
+    pub fn explain(&self, layout: &Layout, ggn: &[f64], range: Range<usize>) -> Explanation {
+        Explanation::new(self, layout, ggn, &range)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn only_ascending_indices_within_the_range_make_a_subnetwork() {
@@ -106,19 +85,5 @@ mod tests {
     fn a_subnetwork_is_serialised_as_its_indices() {
         let subnetwork = Subnetwork::new(vec![0, 4], 0..5).unwrap();
         assert_eq!(serde_json::to_string(&subnetwork).unwrap(), "[0,4]");
-    }
-
-    proptest! {
-        #[test]
-        fn jaccard_is_the_index_of_the_sets(
-            a in prop::collection::btree_set(0_usize..30, 1..20),
-            b in prop::collection::btree_set(0_usize..30, 1..20),
-        ) {
-            let of = |set: &BTreeSet<usize>| Subnetwork::new(set.iter().copied().collect(), 0..30).unwrap();
-            let expected = a.intersection(&b).count() as f64 / a.union(&b).count() as f64;
-            prop_assert_eq!(of(&a).jaccard(&of(&b)), expected);
-            prop_assert_eq!(of(&b).jaccard(&of(&a)), expected);
-            prop_assert_eq!(of(&a).jaccard(&of(&a)), 1.0);
-        }
     }
 }

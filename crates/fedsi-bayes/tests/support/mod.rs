@@ -1,13 +1,18 @@
 //! Networks, numbers and the naive dense posterior that several tests compare with.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
-use fedsi_bayes::Likelihood;
+use std::sync::Arc;
+
+use fedsi_bayes::{
+    Explanation, Form, Laplace, Likelihood, OutputDistribution, Posterior, PosteriorError, PosteriorFamily,
+    Prior, Problem,
+};
 use fedsi_nn::{ConvSpec, LayerSpec, Network, PoolSpec, Tape, jacobian, softmax};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
 /// A network, parameters, data and a likelihood.
-pub struct Problem {
+pub struct Case {
     pub name: &'static str,
     pub network: Network,
     pub parameters: Vec<f64>,
@@ -29,7 +34,7 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     if gap == 0.0 { 0.0 } else { gap / scale }
 }
 
-impl Problem {
+impl Case {
     pub fn new(
         name: &'static str,
         input: &[usize],
@@ -41,6 +46,48 @@ impl Problem {
         let parameters = numbers(3, network.layout().len());
         let inputs = numbers(4, samples * network.inputs());
         Self { name, network, parameters, inputs, likelihood }
+    }
+
+    /// As this crate takes it.
+    pub fn problem(&self) -> Problem<'_> {
+        let network = Arc::new(self.network.clone());
+        Problem::new(network, self.parameters.clone(), &self.inputs, self.likelihood.clone()).unwrap()
+    }
+
+    /// The posterior in a given form.
+    pub fn fit(
+        &self,
+        selected: &[usize],
+        prior: &[f64],
+        tolerance: f64,
+        form: Option<Form>,
+    ) -> Result<Posterior, PosteriorError> {
+        PosteriorFamily::new(&self.problem(), selected, prior, tolerance, form)?.posterior(1.0)
+    }
+
+    /// The posterior without correlations: of all parameters, from which `selected` are taken for comparison.
+    pub fn independent(&self, prior: f64) -> Laplace {
+        let problem = self.problem();
+        let all = 0..self.parameters.len();
+        let selection = problem.choose_independent(&Prior::isotropic(all, prior)).unwrap();
+        problem.fit(&selection, 0.0).unwrap()
+    }
+
+    /// What a posterior over this network predicts.
+    pub fn outputs(&self, posterior: &Posterior, inputs: &[f64]) -> OutputDistribution {
+        let explanation = Explanation {
+            size: posterior.selected().len(),
+            candidates: self.parameters.len(),
+            without_curvature: 0,
+            zero_curvature: 0.0,
+            layers: Vec::new(),
+        };
+        let network = Arc::new(self.network.clone());
+        let (parameters, likelihood) = (self.parameters.clone(), self.likelihood.clone());
+        Laplace::from_posterior(network, parameters, likelihood, posterior.clone(), explanation)
+            .unwrap()
+            .outputs(inputs)
+            .unwrap()
     }
 
     pub fn samples(&self) -> usize {
@@ -166,25 +213,25 @@ fn conv(out: usize, kernel: usize, stride: usize, padding: usize) -> LayerSpec {
 }
 
 /// One problem for every kind of layer and likelihood.
-pub fn zoo() -> Vec<Problem> {
+pub fn zoo() -> Vec<Case> {
     use LayerSpec::{Flatten, Linear, MaxPool, Relu, Silu, Tanh};
     use Likelihood::{Categorical, Gaussian};
     let pool = MaxPool(PoolSpec::square(2));
-    let mut dead = Problem::new("relu, dead units", &[6], &[Linear(8), Relu, Linear(3)], Categorical, 20);
+    let mut dead = Case::new("relu, dead units", &[6], &[Linear(8), Relu, Linear(3)], Categorical, 20);
     let bias = dead.network.layout().tensors()[1].range.clone();
     dead.parameters[bias.start..bias.start + 3].fill(-50.0);
-    let mut blind = Problem::new("relu, a dead input", &[5], &[Linear(6), Relu, Linear(3)], Categorical, 15);
+    let mut blind = Case::new("relu, a dead input", &[5], &[Linear(6), Relu, Linear(3)], Categorical, 15);
     for x in blind.inputs.chunks_exact_mut(5) {
         x[2] = 0.0;
     }
     vec![
-        Problem::new("head alone", &[4], &[Linear(3)], Categorical, 9),
-        Problem::new("relu", &[6], &[Linear(5), Relu, Linear(3)], Categorical, 20),
-        Problem::new("deep tanh", &[4], &[Linear(6), Tanh, Linear(5), Tanh, Linear(4)], Categorical, 12),
-        Problem::new("ten classes", &[7], &[Linear(9), Relu, Linear(10)], Categorical, 40),
-        Problem::new("few samples", &[9], &[Linear(12), Silu, Linear(4)], Categorical, 3),
-        Problem::new("one output", &[4], &[Linear(6), Tanh, Linear(1)], Gaussian { noise: vec![0.3] }, 25),
-        Problem::new(
+        Case::new("head alone", &[4], &[Linear(3)], Categorical, 9),
+        Case::new("relu", &[6], &[Linear(5), Relu, Linear(3)], Categorical, 20),
+        Case::new("deep tanh", &[4], &[Linear(6), Tanh, Linear(5), Tanh, Linear(4)], Categorical, 12),
+        Case::new("ten classes", &[7], &[Linear(9), Relu, Linear(10)], Categorical, 40),
+        Case::new("few samples", &[9], &[Linear(12), Silu, Linear(4)], Categorical, 3),
+        Case::new("one output", &[4], &[Linear(6), Tanh, Linear(1)], Gaussian { noise: vec![0.3] }, 25),
+        Case::new(
             "three noises",
             &[4],
             &[Linear(6), Relu, Linear(3)],
@@ -193,14 +240,14 @@ pub fn zoo() -> Vec<Problem> {
         ),
         dead,
         blind,
-        Problem::new(
+        Case::new(
             "cnn",
             &[1, 8, 8],
             &[conv(3, 3, 1, 0), Relu, pool.clone(), Flatten, Linear(6), Relu, Linear(4)],
             Categorical,
             18,
         ),
-        Problem::new(
+        Case::new(
             "two convolutions",
             &[2, 9, 8],
             &[conv(3, 3, 2, 1), Tanh, conv(4, 2, 1, 0), Relu, Flatten, Linear(3)],

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::layers::Linear;
 
-/// What one layer's noise was in the last forward pass; the way back needs it. Memory is kept from pass to pass.
+/// What one layer's noise was in the last forward pass; the backward pass needs it. Memory is kept from pass to pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LayerNoise<T> {
     pub(crate) kind: Kind,
@@ -26,7 +26,7 @@ pub(crate) struct LayerNoise<T> {
     norms: Vec<T>,
     /// Factorised: the squares of the inputs.
     squares: Vec<T>,
-    /// Factorised: the loss's gradient in the variance of every output of every sample, once the way back has come
+    /// Factorised: the loss's gradient in the variance of every output of every sample, once the backward pass has come
     /// by. Drawn weights: how each depends on its own variance, `e / (2 sigma)`.
     slopes: Vec<T>,
     /// Weights that were used instead of the given ones.
@@ -54,7 +54,7 @@ impl<T> LayerNoise<T> {
     }
 }
 
-/// What happens to a layer with parameters on the way forward. `own` is where its parameters lie.
+/// What happens to a layer with parameters in the forward pass. `own` is where its parameters lie.
 pub(crate) trait Perturb<T> {
     /// After a linear layer: changes its outputs.
     fn outputs(

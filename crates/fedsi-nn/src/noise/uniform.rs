@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use super::{Kind, LayerNoise, Perturb};
 use crate::layers::Linear;
-use crate::scalar::vectorised;
+use crate::scalar::{strand_sum, vectorised};
 use crate::{LayerSet, Scalar};
 
 /// Noise on the parameters of some layers.
@@ -88,7 +88,7 @@ impl<T: Scalar> LayerNoise<T> {
             || {
                 let samples = x.chunks_exact(linear.inputs).zip(y.chunks_exact_mut(linear.outputs));
                 for ((x, y), factors) in samples.zip(factors.chunks_exact(linear.outputs)) {
-                    let norm = num_traits::Float::sqrt(T::one() + square_sum(x));
+                    let norm = num_traits::Float::sqrt(T::one() + strand_sum(x, |x| x * x));
                     norms.push(norm);
                     for (y, &factor) in y.iter_mut().zip(factors) {
                         *y += norm * factor;
@@ -109,19 +109,4 @@ impl<T: Scalar> LayerNoise<T> {
             }
         }
     }
-}
-
-/// A sum of squares in sixteen strands, so that it runs in vector registers; the order is fixed.
-#[inline(always)]
-fn square_sum<T: Scalar>(values: &[T]) -> T {
-    let mut strands = [T::zero(); 16];
-    let blocks = values.chunks_exact(16);
-    let rest = blocks.remainder();
-    for block in blocks {
-        for (strand, &value) in strands.iter_mut().zip(block) {
-            *strand += value * value;
-        }
-    }
-    let head = strands.iter().fold(T::zero(), |a, &b| a + b);
-    rest.iter().fold(head, |a, &b| a + b * b)
 }

@@ -29,7 +29,7 @@ const fn image_window(conv: &Conv2d) -> Window {
     }
 }
 
-/// What the kernel, turned by half a turn, sees on the way back: the gradient of the output at the pitch of the
+/// What the kernel, turned by half a turn, sees in the backward pass: the gradient of the output at the pitch of the
 /// padded image, with zeros before and after. A line is followed by one zero less than the kernel is wide, which
 /// serve as its right border and as the next line's left one.
 const fn gradient_window(conv: &Conv2d) -> Window {

@@ -9,7 +9,7 @@ mod unfolded;
 mod vectors;
 
 use crate::Scalar;
-use crate::scalar::vectorised;
+use crate::scalar::{strand_sum, vectorised};
 
 /// Parameters are W `[out, channels, kernel, kernel]`, then b `[out]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,21 +166,10 @@ struct Tap {
     x: usize,
 }
 
-/// A sum in sixteen strands, so that it runs in vector registers; the order is fixed.
+/// The sum of the values.
 fn total<T: Scalar>(values: &[T]) -> T {
     vectorised(
         #[inline(always)]
-        || {
-            let mut strands = [T::zero(); 16];
-            let blocks = values.chunks_exact(16);
-            let rest = blocks.remainder();
-            for block in blocks {
-                for (strand, &value) in strands.iter_mut().zip(block) {
-                    *strand += value;
-                }
-            }
-            let head = strands.iter().fold(T::zero(), |a, &b| a + b);
-            rest.iter().fold(head, |a, &b| a + b)
-        },
+        || strand_sum(values, |value| value),
     )
 }

@@ -1,0 +1,117 @@
+//! From a selection to posteriors.
+
+use std::sync::Arc;
+
+use super::fitted::{Evidence, Laplace};
+use super::select::{Selection, Structure};
+use crate::error::PosteriorError;
+use crate::posterior::{Posterior, PosteriorFamily};
+use crate::problem::Problem;
+
+impl Problem<'_> {
+    /// The posterior over a selection.
+    ///
+    /// With `tolerance` 0 it is exact; with a positive one every variance `v` comes out between `v` and
+    /// `(1 + tolerance) v`, at a cost that follows how many directions the data determines. A selection without
+    /// correlations is exact at any tolerance.
+    ///
+    /// # Errors
+    /// A tolerance or prior variance out of range, a selection made for another network, derivatives that are not
+    /// finite, a covariance beyond 16 GiB; a network that cannot be evaluated.
+    pub fn fit(&self, selection: &Selection, tolerance: f64) -> Result<Laplace, PosteriorError> {
+        let posterior = self.posterior(selection, &selection.prior_variance, tolerance)?;
+        Ok(self.fitted(selection, posterior))
+    }
+
+    /// [`Self::fit`] for several prior variances, each a scale of the selection's. What does not depend on the scale
+    /// is computed once, here; each posterior then costs one factorisation, when the iterator comes to it.
+    ///
+    /// # Errors
+    /// As for [`Self::fit`].
+    pub fn fit_scales<'s>(
+        &'s self,
+        selection: &'s Selection,
+        tolerance: f64,
+        scales: &'s [f64],
+    ) -> Result<ScaledFits<'s>, PosteriorError> {
+        let family = match (&selection.structure, scales) {
+            (Structure::Independent { .. }, _) | (Structure::Full, [] | [_]) => None,
+            (Structure::Full, _) => {
+                // Tighter for the largest scale, which stretches what is left out.
+                let tolerance = tolerance / scales.iter().copied().fold(1.0, f64::max);
+                let indices = selection.subnetwork.indices();
+                Some(PosteriorFamily::new(self, indices, &selection.prior_variance, tolerance, None)?)
+            }
+        };
+        Ok(ScaledFits { problem: self, selection, tolerance, scales: scales.iter(), family })
+    }
+
+    fn posterior(
+        &self,
+        selection: &Selection,
+        prior_variance: &[f64],
+        tolerance: f64,
+    ) -> Result<Posterior, PosteriorError> {
+        let indices = selection.subnetwork.indices();
+        match &selection.structure {
+            Structure::Independent { ggn } => {
+                Posterior::independent(&**self.network(), indices, prior_variance, ggn)
+            }
+            Structure::Full => {
+                PosteriorFamily::new(self, indices, prior_variance, tolerance, None)?.into_posterior()
+            }
+        }
+    }
+
+    /// Joins a posterior with what it was fitted to.
+    fn fitted(&self, selection: &Selection, posterior: Posterior) -> Laplace {
+        let evidence = self.log_likelihood().map(|log_likelihood| {
+            let indices = selection.subnetwork.indices().iter().enumerate();
+            let mean = |place: usize| selection.prior_mean.as_ref().map_or(0.0, |mean| mean[place]);
+            let moved = indices.map(|(place, &index)| (self.parameters()[index] - mean(place)).powi(2));
+            let variances = posterior.prior_variance().iter();
+            let prior_quadratic = moved.zip(variances).map(|(square, variance)| square / variance).sum();
+            Evidence { log_likelihood, prior_quadratic }
+        });
+        Laplace {
+            network: Arc::clone(self.network()),
+            parameters: Arc::clone(self.parameters()),
+            likelihood: self.likelihood().clone(),
+            posterior,
+            explanation: selection.explanation.clone(),
+            evidence,
+        }
+    }
+}
+
+/// The posteriors of [`Problem::fit_scales`], in the order of the scales.
+#[derive(Debug)]
+pub struct ScaledFits<'s> {
+    problem: &'s Problem<'s>,
+    selection: &'s Selection,
+    tolerance: f64,
+    scales: std::slice::Iter<'s, f64>,
+    /// What the scales share; none where they share nothing.
+    family: Option<PosteriorFamily>,
+}
+
+impl Iterator for ScaledFits<'_> {
+    type Item = Result<Laplace, PosteriorError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let &scale = self.scales.next()?;
+        let posterior = match &self.family {
+            Some(family) => family.posterior(scale),
+            None => {
+                let prior: Vec<f64> =
+                    self.selection.prior_variance.iter().map(|variance| scale * variance).collect();
+                self.problem.posterior(self.selection, &prior, self.tolerance)
+            }
+        };
+        Some(posterior.map(|posterior| self.problem.fitted(self.selection, posterior)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.scales.size_hint()
+    }
+}

@@ -1,0 +1,32 @@
+//! A problem, a subnetwork of it, a fitted posterior, a prediction.
+//!
+//! 1. A [`Problem`](crate::Problem): a network at its trained parameters, its data, its likelihood.
+//! 2. A [`Prior`] over a range of the parameters, and a [`Selection`] from it: by a rule, by given indices, or all of
+//!    the range without correlations.
+//! 3. [`Problem::fit`](crate::Problem::fit), or [`Problem::fit_scales`](crate::Problem::fit_scales) for several prior
+//!    variances that share the work: a [`Laplace`], which holds what it was fitted to.
+//! 4. [`Laplace::probabilities`], [`Laplace::regression`], [`Laplace::spread`], [`Laplace::outputs`].
+
+mod fit;
+mod fitted;
+mod select;
+
+pub use fit::ScaledFits;
+pub use fitted::{Laplace, LaplaceParts, Regression};
+pub use select::{Prior, Selection};
+
+use thiserror::Error;
+
+use crate::error::PosteriorError;
+use crate::selection::SelectionError;
+
+/// Why there is no posterior: a selection or a fit that failed.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum LaplaceError {
+    /// The subnetwork cannot be chosen.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// Curvature or covariance cannot be computed.
+    #[error(transparent)]
+    Posterior(#[from] PosteriorError),
+}

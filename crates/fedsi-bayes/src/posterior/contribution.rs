@@ -1,0 +1,204 @@
+//! What the data contributes to a posterior, in whichever form is cheapest.
+
+use super::projection::Projection;
+use crate::error::PosteriorError;
+use crate::jacobian::{Collector, ColumnSet, WeightedJacobian};
+use crate::problem::Problem;
+
+/// Share of the tolerance that may go into leaving out rows before anything is factorised.
+const ROWS_SHARE: f64 = 0.25;
+
+/// On which side a posterior is computed. With B the weighted Jacobian, its rows scaled by the likelihood and its
+/// columns by the prior's standard deviations, the precision is `I + B' B` up to that scaling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Factorises `I + B B'`, of the size of the data: the covariance is a reduction of the prior.
+    Samples,
+    /// Factorises `I + B' B`, of the size of the subnetwork.
+    Parameters,
+    /// Only the directions that matter at the tolerance, found by a pivoted factorisation of `B B'`.
+    Projection,
+}
+
+/// What the data contributes.
+#[derive(Clone, Debug)]
+pub(super) enum Contribution {
+    Samples { jacobian: WeightedJacobian, gram: Vec<f64> },
+    Parameters { normal: Vec<f64> },
+    Projection(Projection),
+}
+
+/// Which columns have curvature, the subnetwork of these, what the data contributes, and the trace left out.
+pub(super) type Formed = (Vec<bool>, ColumnSet, Contribution, f64);
+
+/// Computes what the data contributes to a posterior.
+pub(super) struct Contributions<'a> {
+    pub(super) problem: &'a Problem<'a>,
+    /// The prior's standard deviation of each column.
+    pub(super) deviation: &'a [f64],
+}
+
+impl Contributions<'_> {
+    /// In the form given, or the cheapest one.
+    pub(super) fn of(
+        &self,
+        subnetwork: &ColumnSet,
+        tolerance: f64,
+        form: Option<Form>,
+    ) -> Result<Formed, PosteriorError> {
+        let samples = self.problem.samples();
+        let rows = samples * self.problem.likelihood().rows(self.problem.network().outputs());
+        let exact = form.unwrap_or_else(|| cheapest(samples, rows, subnetwork));
+        check_memory(exact, rows, subnetwork)?;
+        // With more samples than parameters a projection gathers more than the exact form ever holds, and finds
+        // little to leave out.
+        let streams = tolerance == 0.0 || (form.is_none() && samples > subnetwork.columns());
+        if exact == Form::Parameters && streams {
+            self.by_parameters(subnetwork)
+        } else {
+            self.by_samples(subnetwork, tolerance, form)
+        }
+    }
+
+    fn collector<'b>(&'b self, subnetwork: &'b ColumnSet) -> Collector<'b> {
+        let problem = self.problem;
+        Collector::new(&**problem.network(), problem.parameters(), subnetwork, problem.samples())
+    }
+
+    /// Batch by batch, so that memory follows the subnetwork and not the data.
+    fn by_parameters(&self, subnetwork: &ColumnSet) -> Result<Formed, PosteriorError> {
+        let mut squares = vec![0.0; subnetwork.columns()];
+        let mut collector = self.collector(subnetwork);
+        for batch in collector.batches(self.problem.inputs()) {
+            let (_, jacobian) =
+                collector.collect(batch, Some(self.problem.likelihood()), Some(self.deviation))?;
+            for (sum, square) in squares.iter_mut().zip(jacobian.column_squares(subnetwork)) {
+                *sum += square;
+            }
+        }
+        let keep: Vec<bool> = squares.iter().map(|&square| square != 0.0).collect();
+        let live = subnetwork.restrict(&keep);
+        let deviation = kept(self.deviation, &keep);
+        let mut normal = vec![0.0; live.columns() * live.columns()];
+        let mut collector = self.collector(&live);
+        for batch in collector.batches(self.problem.inputs()) {
+            let (_, jacobian) =
+                collector.collect(batch, Some(self.problem.likelihood()), Some(&deviation))?;
+            jacobian.add_normal(&live, &mut normal);
+        }
+        Ok((keep, live, Contribution::Parameters { normal }, 0.0))
+    }
+
+    /// With the Jacobian of all data in memory, in factors, less the rows that do not matter.
+    fn by_samples(
+        &self,
+        subnetwork: &ColumnSet,
+        tolerance: f64,
+        form: Option<Form>,
+    ) -> Result<Formed, PosteriorError> {
+        let (jacobian, dropped) = self.gather(subnetwork, ROWS_SHARE * tolerance)?;
+        let keep: Vec<bool> =
+            jacobian.column_squares(subnetwork).iter().map(|&square| square != 0.0).collect();
+        let (live, jacobian) = if keep.contains(&false) {
+            (subnetwork.restrict(&keep), jacobian.restrict(subnetwork, &keep))
+        } else {
+            (subnetwork.clone(), jacobian)
+        };
+        let exact = match form {
+            Some(form @ (Form::Samples | Form::Parameters)) => form,
+            _ => cheapest(jacobian.samples(), jacobian.rows(), &live),
+        };
+        if tolerance > 0.0 && form.is_none_or(|form| form == Form::Projection) {
+            let limit = if form.is_some() {
+                f64::INFINITY
+            } else {
+                cost(exact, jacobian.samples(), jacobian.rows(), &live)
+            };
+            let found = Projection::new(&jacobian, &live, tolerance - dropped, limit)?;
+            if let Some((projection, residual)) = found {
+                return Ok((keep, live, Contribution::Projection(projection), residual + dropped));
+            }
+        }
+        let contribution = if exact == Form::Parameters {
+            let mut normal = vec![0.0; live.columns() * live.columns()];
+            jacobian.add_normal(&live, &mut normal);
+            Contribution::Parameters { normal }
+        } else {
+            let gram = jacobian.gram(&live);
+            Contribution::Samples { jacobian, gram }
+        };
+        Ok((keep, live, contribution, dropped))
+    }
+
+    /// The weighted Jacobian of all samples, without the smallest rows as long as their squares sum to no more
+    /// than `budget` (rows of zeros go in any case). Returns that sum: what leaving them out takes off the trace.
+    fn gather(&self, subnetwork: &ColumnSet, budget: f64) -> Result<(WeightedJacobian, f64), PosteriorError> {
+        let mut whole = WeightedJacobian::empty(subnetwork);
+        let mut dropped = 0.0;
+        let mut collector = self.collector(subnetwork);
+        for batch in collector.batches(self.problem.inputs()) {
+            let (_, jacobian) =
+                collector.collect(batch, Some(self.problem.likelihood()), Some(self.deviation))?;
+            let squares = jacobian.row_squares(subnetwork);
+            let share = budget * batch.len() as f64 / self.problem.inputs().len() as f64;
+            let mut order: Vec<usize> = (0..squares.len()).collect();
+            order.sort_by(|&a, &b| squares[a].total_cmp(&squares[b]).then(a.cmp(&b)));
+            let mut keep = vec![true; squares.len()];
+            let mut sum = 0.0;
+            for row in order {
+                if sum + squares[row] > share || squares[row].is_nan() {
+                    break;
+                }
+                sum += squares[row];
+                keep[row] = false;
+            }
+            dropped += sum;
+            whole.absorb(subnetwork, &jacobian, &keep);
+        }
+        Ok((whole, dropped))
+    }
+}
+
+/// Most memory that the matrices of a posterior may take, in bytes.
+const LARGEST: f64 = 16.0 * (1_u64 << 30) as f64;
+
+/// Whether a factor and its inverse, and the factor of the reduction, stay below [`LARGEST`].
+fn check_memory(form: Form, rows: usize, subnetwork: &ColumnSet) -> Result<(), PosteriorError> {
+    let (m, s) = (rows as f64, subnetwork.columns() as f64);
+    let values = match form {
+        Form::Parameters => 2.0 * s * s,
+        Form::Samples | Form::Projection => 2.0 * m * m + m * s,
+    };
+    let bytes = values * size_of::<f64>() as f64;
+    if bytes <= LARGEST {
+        return Ok(());
+    }
+    let parameters = subnetwork.columns();
+    Err(PosteriorError::TooLarge { parameters, rows, gigabytes: bytes / f64::from(1 << 30) })
+}
+
+/// The exact form that takes the fewest operations.
+fn cheapest(samples: usize, rows: usize, subnetwork: &ColumnSet) -> Form {
+    let by_samples = cost(Form::Samples, samples, rows, subnetwork);
+    let by_parameters = cost(Form::Parameters, samples, rows, subnetwork);
+    if by_samples <= by_parameters { Form::Samples } else { Form::Parameters }
+}
+
+/// Multiplications (and as many additions) of an exact form.
+fn cost(form: Form, samples: usize, rows: usize, subnetwork: &ColumnSet) -> f64 {
+    let (n, m) = (samples as f64, rows as f64);
+    let (s, c) = (subnetwork.structured as f64, subnetwork.unstructured() as f64);
+    let (u, all) = (subnetwork.units.len() as f64, subnetwork.columns() as f64);
+    match form {
+        Form::Samples | Form::Projection => {
+            // Half a symmetric matrix of inner products, weighted; factor and inverse; factor of the reduction.
+            0.5 * n * n * s + m * m * (u + c) + m * m * m / 3.0 + 0.5 * n * s * m
+        }
+        // Units are taken to be active at half of the samples.
+        Form::Parameters => 0.25 * n * s * s + m * c * (u + 0.5 * c) + n * s * c + all * all * all / 3.0,
+    }
+}
+
+fn kept(values: &[f64], keep: &[bool]) -> Vec<f64> {
+    values.iter().zip(keep).filter(|(_, keep)| **keep).map(|(&value, _)| value).collect()
+}

@@ -4,16 +4,46 @@ use std::path::{Path, PathBuf};
 
 use crate::spec::{DatasetName, PartitionKind};
 
+/// A name that no dataset has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown dataset `{name}`{}; known: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+pub struct UnknownDataset {
+    /// The name given.
+    pub name: String,
+    /// The known name most like it, where one is alike at all.
+    pub nearest: Option<String>,
+    /// All known names.
+    pub known: Vec<String>,
+}
+
+impl UnknownDataset {
+    /// Looks for the nearest of the known names.
+    pub(crate) fn new<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known: Vec<String> = known.map(str::to_owned).collect();
+        let likeness = |known: &&String| strsim::jaro_winkler(name, known);
+        let alike = known.iter().filter(|known| likeness(known) > 0.75);
+        let nearest = alike.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).cloned();
+        Self { name: name.to_owned(), nearest, known }
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
 /// Why data could not be opened, partitioned, checked or fetched.
 ///
 /// Every message is one line that names the thing at fault, what was found there, what was expected, and what
 /// to do about it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DataError {
+    /// No dataset has this name.
+    #[error("data.dataset: {0}")]
+    Unknown(#[from] UnknownDataset),
     /// A known dataset is not in the data folder.
     #[error(
-        "no {dataset} in {dir}: {missing} is missing; run `fedsi data fetch {dataset} --data-dir {dir}` \
-         or point --data-dir at a folder that holds {dataset}/",
+        "no {dataset} in {dir}: {missing} is missing; fetch it, or set data.dir to a folder that holds {dataset}/",
         dir = shown(dir),
         missing = shown(missing)
     )]
@@ -90,7 +120,7 @@ pub enum DataError {
     #[error("{dataset} cannot be fetched: {why}")]
     NotFetchable {
         /// The dataset.
-        dataset: DatasetName,
+        dataset: String,
         /// What it is instead.
         why: &'static str,
     },

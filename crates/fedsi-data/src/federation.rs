@@ -1,5 +1,7 @@
 //! What the rest of fedsi sees of data: clients with samples, materialised on demand.
 
+use crate::spec::TaskKind;
+
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
@@ -13,6 +15,17 @@ pub enum Task {
         /// The number of numbers predicted for one sample.
         outputs: usize,
     },
+}
+
+impl Task {
+    /// The task without its size.
+    #[must_use]
+    pub const fn kind(self) -> TaskKind {
+        match self {
+            Self::Classification { .. } => TaskKind::Classification,
+            Self::Regression { .. } => TaskKind::Regression,
+        }
+    }
 }
 
 /// What is known of the samples' targets.
@@ -122,7 +135,7 @@ pub trait Federation: Send + Sync {
     /// How many samples a client has. Costs nothing.
     fn count(&self, client: usize, split: Split) -> usize;
 
-    /// A client's samples. Built anew at every call: costs their memory, and the time to copy or draw them.
+    /// A client's samples. Built again at every call: costs their memory, and the time to copy or draw them.
     fn samples(&self, client: usize, split: Split) -> Samples;
 
     /// How many samples of each class a client has; empty for regression. Costs no inputs.

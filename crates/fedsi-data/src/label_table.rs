@@ -98,7 +98,7 @@ fn shortened(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{DataSpec, DatasetName, PartitionSpec, Size};
+    use crate::{DataSpec, PartitionSpec, Size};
 
     #[test]
     fn names_command_no_terminal() {
@@ -108,9 +108,8 @@ mod tests {
 
     #[test]
     fn the_table_reads_well() {
-        let partition =
-            PartitionSpec { clients: 2, ..PartitionSpec::defaults(DatasetName::Digits, Size::Small) };
-        let data = DataSpec::defaults(DatasetName::Digits, Size::Small);
+        let partition = PartitionSpec { clients: 2, ..PartitionSpec::labels(10, 20, 80) };
+        let data = DataSpec::defaults("digits", Size::Small);
         let federation = crate::open(&data, &partition, 1).unwrap();
         let text = super::label_table(federation.as_ref()).to_string();
         let expected = "\

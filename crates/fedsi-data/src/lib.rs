@@ -4,11 +4,14 @@
 //! [`Federation`]: from then on nothing can fail, and a client's samples are materialised only while it takes
 //! part.
 //!
-//! ```
-//! use fedsi_data::{DataSpec, DatasetName, PartitionSpec, Size, Split};
+//! A dataset is an implementation of [`Dataset`]: one file that says all facts about it. [`Datasets`] finds them by
+//! name, the built-in ones and those that a program adds.
 //!
-//! let data = DataSpec::defaults(DatasetName::Digits, Size::Small);
-//! let partition = PartitionSpec::defaults(DatasetName::Digits, Size::Small);
+//! ```
+//! use fedsi_data::{DataSpec, Datasets, Size, Split};
+//!
+//! let data = DataSpec::defaults("digits", Size::Small);
+//! let partition = Datasets::builtin().find("digits")?.defaults(Size::Small).partition;
 //! let federation = fedsi_data::open(&data, &partition, 1)?;
 //! let samples = federation.samples(3, Split::Train);
 //! assert_eq!(samples.count, 100);
@@ -16,13 +19,15 @@
 //! # Ok::<(), fedsi_data::DataError>(())
 //! ```
 
-pub mod catalogue;
-mod check;
+mod checksum;
+mod csv_file;
+mod dataset;
+mod datasets;
 mod digits;
 mod error;
 mod federation;
 mod fetch;
-mod images;
+mod file;
 mod label_table;
 mod partition;
 mod pool;
@@ -30,30 +35,31 @@ mod read;
 mod scale;
 mod spec;
 
-pub use check::{CheckReport, SplitReport, check};
+use std::path::Path;
+
+pub use dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, RemoteFile, SplitReport};
+pub use datasets::Datasets;
 pub use digits::draw_digit;
-pub use error::DataError;
+pub use error::{DataError, UnknownDataset};
 pub use federation::{Federation, Samples, Scaling, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table, printable};
 pub use read::{InputForm, InputRows, TargetForm, read_inputs, read_labelled};
-pub use spec::{
-    DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind, UnknownDataset,
-};
+pub use spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
 
-/// Opens a dataset and divides it among clients.
+/// Opens a built-in dataset and divides it among clients; [`Datasets::open`] knows others too.
 ///
 /// Reads and checks all files of the dataset, and keeps them in memory (MNIST 55 MB, CIFAR-10 184 MB; the built-in
 /// digits nothing). The same settings and seed give the same clients.
 ///
 /// # Errors
-/// Where a file is missing, damaged or hostile, or the partition cannot be had from it: see [`DataError`].
+/// Where a file is missing or malformed, or the partition cannot be had from it: see [`DataError`].
 pub fn open(data: &DataSpec, partition: &PartitionSpec, seed: u64) -> Result<Box<dyn Federation>, DataError> {
-    let (pool, standardize) = match data.dataset {
-        DatasetName::Digits => return Ok(Box::new(digits::Digits::open(partition, seed)?)),
-        DatasetName::Mnist | DatasetName::FashionMnist => (images::open_idx(data.dataset, &data.dir)?, false),
-        DatasetName::Cifar10 => (images::open_cifar(&data.dir)?, false),
-        DatasetName::Files => (read::open_files(&data.files)?, data.files.standardize),
-    };
-    Ok(Box::new(pool::Pooled::new(pool, partition, standardize, seed)?))
+    Datasets::builtin().open(data, partition, seed)
+}
+
+/// Reads every built-in dataset found in a data folder: see [`Datasets::check`].
+#[must_use]
+pub fn check(dir: &Path) -> Vec<CheckReport> {
+    Datasets::builtin().check(dir)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::DataError;
 use crate::federation::{Federation, Samples, Scaling, Split, Targets, Task};
-use crate::partition::{self, ClientRows, Table};
+use crate::partition::{self, ClientRows, Owners, Table};
 use crate::scale::{self, byte_to_unit};
 use crate::spec::PartitionSpec;
 
@@ -22,15 +22,6 @@ pub(crate) enum PoolTargets {
     Classes(Vec<u32>),
     /// Rows x outputs.
     Values(Vec<f64>),
-}
-
-/// Whose rows they are.
-#[derive(Debug)]
-pub(crate) struct Owners {
-    /// The clients' names.
-    pub(crate) names: Vec<String>,
-    /// For each row, the number of its client in `names`.
-    pub(crate) of_row: Vec<u32>,
 }
 
 /// The samples of a dataset, checked: `rows` of each, classes in range, numbers finite. Those of tables are as precise

@@ -15,8 +15,10 @@ use crate::partition::proportions;
 use crate::scale::byte_to_unit;
 use crate::spec::{PartitionKind, PartitionSpec};
 
-const CLASSES: usize = 10;
-const SHAPE: [usize; 3] = [1, pen::SIDE, pen::SIDE];
+/// Classes.
+pub(crate) const CLASSES: usize = 10;
+/// The shape of one image.
+pub(crate) const SHAPE: [usize; 3] = [1, pen::SIDE, pen::SIDE];
 /// Most samples of one class that one client can have: larger numbers would meet the word that tells
 /// training images from test images.
 const MOST: usize = 1 << 24;
@@ -35,12 +37,12 @@ pub fn draw_digit(seed: u64, client: u64, split: Split, class: usize, index: u32
 }
 
 /// The clients of the built-in digits. Stores nothing but its settings.
-pub(crate) struct Digits {
+pub(crate) struct DrawnDigits {
     seed: u64,
     partition: PartitionSpec,
 }
 
-impl Digits {
+impl DrawnDigits {
     pub(crate) fn open(partition: &PartitionSpec, seed: u64) -> Result<Self, DataError> {
         match partition.kind {
             PartitionKind::Labels | PartitionKind::Iid | PartitionKind::Dirichlet => {}
@@ -118,7 +120,7 @@ impl Digits {
     }
 }
 
-impl Federation for Digits {
+impl Federation for DrawnDigits {
     fn clients(&self) -> usize {
         self.partition.clients
     }

@@ -2,13 +2,12 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::fetch::verify::digest;
-use crate::spec::{DatasetName, Size};
+use crate::checksum::digest;
 
-fn digits(change: impl FnOnce(&mut PartitionSpec)) -> Result<Digits, DataError> {
-    let mut spec = PartitionSpec::defaults(DatasetName::Digits, Size::Small);
+fn digits(change: impl FnOnce(&mut PartitionSpec)) -> Result<DrawnDigits, DataError> {
+    let mut spec = PartitionSpec::labels(10, 20, 80);
     change(&mut spec);
-    Digits::open(&spec, 7)
+    DrawnDigits::open(&spec, 7)
 }
 
 /// Published figures rely on these images: they must be the same on every platform and in every version.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use ureq::Agent;
 
-use super::{FetchOptions, FetchProgress, verify};
-use crate::catalogue::RemoteFile;
+use super::{FetchOptions, FetchProgress};
+use crate::checksum;
+use crate::dataset::RemoteFile;
 use crate::error::{DataError, one_line};
 
 /// How often a mirror that delivers a part and then breaks off is asked to go on.
@@ -77,7 +78,7 @@ pub(super) fn download(
 }
 
 /// The temporary name.
-pub(super) fn part_of(target: &Path) -> PathBuf {
+pub(crate) fn part_of(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");
     PathBuf::from(name)
@@ -87,7 +88,7 @@ fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Goes on with the part that is there, or starts anew; a complete file with a wrong checksum is removed.
+/// Resumes the part that is there, or starts over; a complete file with a wrong checksum is removed.
 fn attempt(
     agent: &Agent,
     url: &str,
@@ -112,7 +113,7 @@ fn attempt(
         200 => File::create(part).map_err(|source| here("create", source))?,
         206 | 416 if start > 0 => {
             // Nothing can follow our part: either it is whole, or it is part of something else.
-            if verify::is_right(file, part).map_err(Failure::Here)? {
+            if checksum::is_right(file, part).map_err(Failure::Here)? {
                 return Ok(());
             }
             std::fs::remove_file(part).map_err(|source| here("remove", source))?;
@@ -147,7 +148,7 @@ fn attempt(
     output.sync_all().map_err(|source| here("write", source))?;
     drop(output);
     progress(FetchProgress::Checking { file: file.name.to_owned() });
-    if verify::is_right(file, part).map_err(Failure::Here)? {
+    if checksum::is_right(file, part).map_err(Failure::Here)? {
         return Ok(());
     }
     std::fs::remove_file(part).map_err(|source| here("remove", source))?;

@@ -1,20 +1,20 @@
 //! Downloads of known datasets: resumed, checked, and never half there.
 
 mod download;
-pub(crate) mod unpack;
-pub(crate) mod verify;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::catalogue::{Entry, RemoteFile, entry};
+use crate::checksum;
+use crate::dataset::{Dataset, RemoteFile};
 use crate::error::DataError;
-use crate::spec::DatasetName;
+
+pub(crate) use download::part_of;
 
 /// How to fetch.
 #[derive(Clone, Debug)]
 pub struct FetchOptions {
-    /// Base addresses to use instead of the catalogue's, in order; empty: the catalogue's. Whatever comes from
+    /// Base addresses to use instead of the dataset's, in order; empty: the dataset's. Whatever comes from
     /// there must have the official checksum.
     pub mirrors: Vec<String>,
     /// How long to wait for a connection, and for each piece of data.
@@ -41,7 +41,7 @@ pub enum FetchProgress {
         file: String,
         /// Bytes so far.
         done: u64,
-        /// Bytes in all, as the catalogue has it.
+        /// Bytes in all, as the dataset says.
         total: u64,
     },
     /// The checksum is being computed.
@@ -69,7 +69,7 @@ pub enum FetchProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchReport {
     /// The dataset.
-    pub dataset: DatasetName,
+    pub dataset: String,
     /// Its folder.
     pub folder: PathBuf,
     /// Its files.
@@ -94,48 +94,35 @@ pub struct FetchedFile {
 /// # Errors
 /// Where the dataset is not one to download, the folder cannot be written, or every mirror fails.
 pub fn fetch(
-    name: DatasetName,
+    dataset: &dyn Dataset,
     dir: &Path,
     options: &FetchOptions,
     progress: &mut dyn FnMut(FetchProgress),
 ) -> Result<FetchReport, DataError> {
-    fetch_entry(entry(name), dir, options, progress)
-}
-
-fn fetch_entry(
-    entry: &Entry,
-    dir: &Path,
-    options: &FetchOptions,
-    progress: &mut dyn FnMut(FetchProgress),
-) -> Result<FetchReport, DataError> {
-    match entry.name {
-        DatasetName::Digits => {
-            let why = "it is built in, and drawn on demand";
-            return Err(DataError::NotFetchable { dataset: entry.name, why });
-        }
-        DatasetName::Files => {
-            let why = "it is your own: set data.files.train";
-            return Err(DataError::NotFetchable { dataset: entry.name, why });
-        }
-        DatasetName::Mnist | DatasetName::FashionMnist | DatasetName::Cifar10 => {}
+    if dataset.files().is_empty() {
+        let why = dataset.not_fetchable();
+        return Err(DataError::NotFetchable { dataset: dataset.name().to_owned(), why });
     }
-    let folder = dir.join(entry.name.as_str());
+    let folder = dir.join(dataset.name());
     let mirrors: Vec<String> = if options.mirrors.is_empty() {
-        entry.mirrors.iter().map(|&mirror| mirror.to_owned()).collect()
+        dataset.mirrors().iter().map(|&mirror| mirror.to_owned()).collect()
     } else {
         options.mirrors.clone()
     };
-    let fetched = entry.files.iter().map(|file| {
-        let mirror = fetch_file(file, &folder, &mirrors, options, progress)?;
+    let fetched = dataset.files().iter().map(|file| {
+        let mirror = fetch_file(dataset, file, &folder, &mirrors, options, progress)?;
         Ok(FetchedFile { name: file.name.to_owned(), mirror })
     });
     let files = in_folder(&folder, || fetched.collect::<Result<_, _>>())?;
-    Ok(FetchReport { dataset: entry.name, folder, files })
+    Ok(FetchReport { dataset: dataset.name().to_owned(), folder, files })
 }
 
 /// Does some work in a folder, which is made where it is missing. Where the work fails, the folders made for it are
 /// removed again, unless something lies in them.
-fn in_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
+pub(crate) fn in_folder<T>(
+    folder: &Path,
+    work: impl FnOnce() -> Result<T, DataError>,
+) -> Result<T, DataError> {
     let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let made: Vec<&Path> = folder.ancestors().take_while(missing).collect();
     let created = std::fs::create_dir_all(folder).map_err(|source| DataError::io("create", folder, source));
@@ -149,6 +136,7 @@ fn in_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T, DataError>) -> R
 
 /// Answers the mirror it came from, `None` where it was there already.
 fn fetch_file(
+    dataset: &dyn Dataset,
     file: &RemoteFile,
     folder: &Path,
     mirrors: &[String],
@@ -159,18 +147,18 @@ fn fetch_file(
     let target = folder.join(file.name);
     let archive = file.name.ends_with(".tar.gz");
     progress(FetchProgress::Checking { file: name() });
-    let present = if archive { unpack::is_unpacked(folder) } else { is_present(file, folder, &target)? };
+    let present = if archive { dataset.is_unpacked(folder) } else { is_present(file, folder, &target)? };
     if present {
         progress(FetchProgress::Present { file: name() });
         return Ok(None);
     }
     let mut mirror = None;
-    if !(archive && target.is_file() && verify::is_right(file, &target)?) {
+    if !(archive && target.is_file() && checksum::is_right(file, &target)?) {
         mirror = Some(download::download(file, &target, mirrors, options, progress)?);
     }
     if archive {
         progress(FetchProgress::Unpacking { file: name() });
-        unpack::unpack(&target, folder)?;
+        dataset.unpack(&target, folder)?;
         std::fs::remove_file(&target).map_err(|source| DataError::io("remove", &target, source))?;
     }
     Ok(mirror)
@@ -178,7 +166,7 @@ fn fetch_file(
 
 /// Whether the official file is there. Another file that would be read in its place is not ours to remove.
 fn is_present(file: &RemoteFile, folder: &Path, target: &Path) -> Result<bool, DataError> {
-    match verify::is_there(file, folder)? {
+    match checksum::is_there(file, folder)? {
         Some((_, true)) => Ok(true),
         Some((path, false)) if path != target => Err(DataError::malformed(
             &path,

@@ -12,7 +12,52 @@ use rand::Rng as _;
 use tempfile::TempDir;
 
 use super::*;
-use crate::catalogue::{CIFAR_BATCHES, CIFAR_FOLDER};
+use crate::dataset::{CheckReport, DataForm, DatasetDefaults};
+use crate::datasets::for_tests::{CIFAR_BATCHES, CIFAR_FOLDER, CIFAR_SUMS, Cifar10, Mnist};
+use crate::federation::Federation;
+use crate::spec::{DataSpec, PartitionSpec, Size};
+
+/// A built-in dataset with another file to download.
+#[derive(Debug)]
+struct With {
+    known: &'static dyn Dataset,
+    files: Vec<RemoteFile>,
+}
+
+impl Dataset for With {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+    fn description(&self) -> &str {
+        self.known.description()
+    }
+    fn form(&self) -> Option<DataForm<'_>> {
+        self.known.form()
+    }
+    fn defaults(&self, size: Size) -> DatasetDefaults {
+        self.known.defaults(size)
+    }
+    fn open(
+        &self,
+        data: &DataSpec,
+        partition: &PartitionSpec,
+        seed: u64,
+    ) -> Result<Box<dyn Federation>, DataError> {
+        self.known.open(data, partition, seed)
+    }
+    fn files(&self) -> &[RemoteFile] {
+        &self.files
+    }
+    fn is_unpacked(&self, folder: &Path) -> bool {
+        self.known.is_unpacked(folder)
+    }
+    fn unpack(&self, archive: &Path, folder: &Path) -> Result<(), DataError> {
+        self.known.unpack(archive, folder)
+    }
+    fn check(&self, dir: &Path) -> Option<CheckReport> {
+        self.known.check(dir)
+    }
+}
 
 /// How the server answers.
 #[derive(Clone, Copy, PartialEq)]
@@ -96,7 +141,7 @@ fn gzip(bytes: &[u8], level: u32) -> Vec<u8> {
 }
 
 fn sum(bytes: &[u8]) -> &'static str {
-    Box::leak(verify::digest(bytes, u64::MAX - 1).unwrap().0.into_boxed_str())
+    Box::leak(checksum::digest(bytes, u64::MAX - 1).unwrap().0.into_boxed_str())
 }
 
 /// Bytes that do not compress, so that parts of them are long.
@@ -107,7 +152,7 @@ fn plain() -> Vec<u8> {
 }
 
 /// A dataset of one `.gz` file.
-fn one_file() -> (Entry, Vec<u8>) {
+fn one_file() -> (With, Vec<u8>) {
     let packed = gzip(&plain(), 9);
     let file = RemoteFile {
         name: "train-images-idx3-ubyte.gz",
@@ -115,14 +160,13 @@ fn one_file() -> (Entry, Vec<u8>) {
         sha256: sum(&packed),
         unpacked: Some((3000, sum(&plain()))),
     };
-    let files = Box::leak(vec![file].into_boxed_slice());
-    (Entry { files, ..*entry(DatasetName::Mnist) }, packed)
+    (With { known: &Mnist, files: vec![file] }, packed)
 }
 
-fn run(entry: &Entry, dir: &Path, servers: &[&Server]) -> Result<FetchReport, DataError> {
+fn run(entry: &With, dir: &Path, servers: &[&Server]) -> Result<FetchReport, DataError> {
     let mirrors = servers.iter().map(|server| server.url.clone()).collect();
     let options = FetchOptions { mirrors, patience: Duration::from_secs(5) };
-    fetch_entry(entry, dir, &options, &mut |_| {})
+    fetch(entry, dir, &options, &mut |_| {})
 }
 
 fn arrived(dir: &Path) -> Vec<u8> {
@@ -144,15 +188,15 @@ fn a_file_is_fetched_once() {
 }
 
 #[test]
-fn progress_is_told() {
+fn progress_is_reported() {
     let (entry, packed) = one_file();
     let (dir, server) = (TempDir::new().unwrap(), serve(&packed, Manner::Good));
     let options = FetchOptions { mirrors: vec![server.url], ..FetchOptions::default() };
-    let mut told = Vec::new();
-    fetch_entry(&entry, dir.path(), &options, &mut |progress| told.push(progress)).unwrap();
+    let mut reported = Vec::new();
+    fetch(&entry, dir.path(), &options, &mut |progress| reported.push(progress)).unwrap();
     let total = packed.len() as u64;
     let last = FetchProgress::Received { file: entry.files[0].name.to_owned(), done: total, total };
-    assert!(told.contains(&last));
+    assert!(reported.contains(&last));
 }
 
 #[test]
@@ -163,7 +207,7 @@ fn the_plain_file_will_do() {
     fs::write(dir.path().join("mnist/train-images-idx3-ubyte"), plain()).unwrap();
     assert_eq!(run(&entry, dir.path(), &[&server]).unwrap().files[0].mirror, None);
 
-    // One with other bytes would be read in place of the fetched file, and may be dear to someone.
+    // One with other bytes would be read in place of the fetched file, and may be the user's own.
     fs::write(dir.path().join("mnist/train-images-idx3-ubyte"), b"mine").unwrap();
     let error = run(&entry, dir.path(), &[&server]).unwrap_err().to_string();
     assert!(error.contains("remove or rename it"), "{error}");
@@ -206,7 +250,7 @@ fn a_part_is_taken_up_again() {
 }
 
 #[test]
-fn a_server_without_ranges_starts_anew() {
+fn a_server_without_ranges_starts_over() {
     let (entry, packed) = one_file();
     let (dir, server) = (with_part(&packed[..500]), serve(&packed, Manner::IgnoresRange));
     run(&entry, dir.path(), &[&server]).unwrap();
@@ -291,14 +335,14 @@ fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     gzip(&builder.into_inner().unwrap(), 1)
 }
 
-fn cifar(archive: &[u8]) -> Entry {
+fn cifar(archive: &[u8]) -> With {
     let file = RemoteFile {
         name: "cifar-10-binary.tar.gz",
         size: archive.len() as u64,
         sha256: sum(archive),
         unpacked: None,
     };
-    Entry { files: Box::leak(vec![file].into_boxed_slice()), ..*entry(DatasetName::Cifar10) }
+    With { known: &Cifar10, files: vec![file] }
 }
 
 fn batches() -> Vec<(String, Vec<u8>)> {
@@ -322,7 +366,7 @@ fn an_archive_is_unpacked_and_nothing_else() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, [&[unpack::SUMS], CIFAR_BATCHES.as_slice()].concat());
+    assert_eq!(names, [&[CIFAR_SUMS], CIFAR_BATCHES.as_slice()].concat());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing outside the folder");
     assert!(!Path::new("/tmp/fedsi-escaped").exists());
 
@@ -354,8 +398,11 @@ fn a_bad_archive_is_refused() {
 #[test]
 fn what_is_built_in_is_not_fetched() {
     let options = FetchOptions::default();
-    for name in [DatasetName::Digits, DatasetName::Files] {
-        let error = fetch(name, Path::new("/nonexistent"), &options, &mut |_| {}).unwrap_err().to_string();
+    for name in ["digits", "files"] {
+        let dataset = crate::Datasets::builtin().find(name).unwrap().clone();
+        let error = fetch(dataset.as_ref(), Path::new("/nonexistent"), &options, &mut |_| {})
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("cannot be fetched"), "{error}");
     }
 }

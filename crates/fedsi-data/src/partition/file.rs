@@ -6,9 +6,9 @@ use fedsi_random::Streams;
 
 use super::owned::{gather, numbered};
 use super::{ClientRows, Table};
+use crate::csv_file::{column, csv_error, headers, open_csv};
 use crate::error::{DataError, quoted};
 use crate::federation::Split;
-use crate::read::table::{column, csv_error, headers, open_csv};
 use crate::spec::PartitionSpec;
 
 /// Reads the assignment and gives each sample to its client. Samples that the file does not name are unused.

@@ -13,7 +13,6 @@ pub(crate) mod proportions;
 use fedsi_random::Streams;
 
 use crate::error::DataError;
-use crate::pool::Owners;
 use crate::spec::{PartitionKind, PartitionSpec};
 
 /// What a partition needs to know of a pool.
@@ -35,6 +34,15 @@ impl Table<'_> {
     fn class(&self, row: u32) -> usize {
         self.labels.map_or(0, |labels| labels[row as usize] as usize)
     }
+}
+
+/// Whose rows they are.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// The clients' names.
+    pub(crate) names: Vec<String>,
+    /// For each row, the number of its client in `names`.
+    pub(crate) of_row: Vec<u32>,
 }
 
 /// The rows of one client.

@@ -4,14 +4,13 @@ use std::io::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::spec::{DatasetName, Size};
 
 fn table(labels: &[u32], classes: usize) -> Table<'_> {
     Table { rows: labels.len(), labels: Some(labels), classes, owners: None, train_rows: None }
 }
 
 fn spec(kind: PartitionKind) -> PartitionSpec {
-    PartitionSpec { kind, ..PartitionSpec::defaults(DatasetName::Mnist, Size::Small) }
+    PartitionSpec { kind, ..PartitionSpec::labels(10, 50, 950) }
 }
 
 /// Ten classes, `each` rows of each, interleaved.

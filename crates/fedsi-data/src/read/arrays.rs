@@ -6,7 +6,7 @@ use crate::error::DataError;
 use crate::scale::Range;
 
 /// Most classes a label may count up to: more is a mistake in the file, not a task.
-pub(crate) const MOST_CLASSES: usize = 1 << 16;
+pub(crate) const MAX_CLASSES: usize = 1 << 16;
 
 /// The numbers of an array, row-major.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,10 +65,10 @@ impl Array {
         }
         let (path, place) = (self.path.as_path(), &self.place);
         let class = |row: usize, value: f64| {
-            if value >= 0.0 && value < MOST_CLASSES as f64 && value.fract() == 0.0 {
+            if value >= 0.0 && value < MAX_CLASSES as f64 && value.fract() == 0.0 {
                 return Ok(value as u32);
             }
-            let expected = format!("a class, a whole number from 0 to {}", MOST_CLASSES - 1);
+            let expected = format!("a class, a whole number from 0 to {}", MAX_CLASSES - 1);
             let advice = "number the classes from 0, or use a CSV for named classes";
             Err(DataError::malformed(
                 path,

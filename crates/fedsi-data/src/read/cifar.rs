@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::open_file;
 use crate::error::DataError;
+use crate::file::open_file;
 
 /// Bytes of an image.
 pub(crate) const PIXELS: usize = 3 * 32 * 32;

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::arrays::{Array, MOST_CLASSES, Numbers, checked_product, extension, required, same_rows};
-use super::{npy, read_file, table, tensors};
+use super::arrays::{Array, MAX_CLASSES, Numbers, checked_product, extension, required, same_rows};
+use super::{npy, table, tensors};
 use crate::error::{DataError, shown};
 use crate::federation::Task;
+use crate::file::read_file;
+use crate::partition::Owners;
 use crate::partition::owned::numbered;
-use crate::pool::{Inputs, Owners, Pool, PoolTargets};
+use crate::pool::{Inputs, Pool, PoolTargets};
 use crate::scale::Range;
 use crate::spec::{FilesSpec, TaskKind};
 
@@ -128,7 +130,7 @@ impl Part {
             }
             Wanted::Named(texts) => {
                 let (names, classes) = numbered(&texts);
-                if names.len() > MOST_CLASSES {
+                if names.len() > MAX_CLASSES {
                     let found = format!("{} different values of column {}", names.len(), spec.target);
                     return Err(bad(found, "at most 65536 classes", "set data.files.task = \"regression\""));
                 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::open_file;
 use crate::error::DataError;
+use crate::file::open_file;
 
 const AGAIN: &str = "the file is damaged or of another kind: fetch or copy it again";
-/// More than any file of this kind has; a header that promises more is not believed.
-const MOST_BYTES: u64 = 1 << 32;
+/// More than any file of this kind has; a header that promises more is refused.
+const MAX_BYTES: u64 = 1 << 32;
 /// Deflate packs at most this many bytes into one.
 const BEST_RATIO: u64 = 1032;
 
@@ -39,10 +39,10 @@ pub(crate) fn read(path: &Path, dimensions: usize) -> Result<Idx, DataError> {
     let zipped = start == [0x1f, 0x8b];
     let whole = std::io::Cursor::new(start).chain(file);
     if zipped {
-        let limit = length.saturating_mul(BEST_RATIO).min(MOST_BYTES);
+        let limit = length.saturating_mul(BEST_RATIO).min(MAX_BYTES);
         parse(BufReader::new(MultiGzDecoder::new(BufReader::new(whole))), path, dimensions, limit, false)
     } else {
-        parse(BufReader::new(whole), path, dimensions, length.min(MOST_BYTES), true)
+        parse(BufReader::new(whole), path, dimensions, length.min(MAX_BYTES), true)
     }
 }
 

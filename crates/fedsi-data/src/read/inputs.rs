@@ -3,19 +3,22 @@
 use std::path::Path;
 
 use super::arrays::{Array, Numbers, checked_product, extension};
-use super::{idx, npy, picture, read_file, table, tensors};
+use super::{idx, npy, picture, table, tensors};
 use crate::error::{DataError, shown};
 use crate::federation::Scaling;
+use crate::file::read_file;
 use crate::scale::{self, Range, byte_to_unit, shade_to_unit};
-use crate::spec::{DatasetName, FilesSpec};
+use crate::spec::FilesSpec;
+
+/// The column of a table that holds the classes of a dataset with a name of its own.
+const LABEL_COLUMN: &str = "label";
 
 /// What a trained network takes: how a file becomes its inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct InputForm<'a> {
-    /// The dataset it was trained on.
-    pub dataset: DatasetName,
-    /// For the user's own files: what the input array is called, and which columns of a table are no features.
-    pub files: &'a FilesSpec,
+    /// Where it was trained on the user's own files: what the input array is called, and which columns of a table are no
+    /// features. `None` for a dataset with a name of its own, whose tables have their target in the column `label`.
+    pub files: Option<&'a FilesSpec>,
     /// The shape of one input.
     pub shape: &'a [usize],
     /// The names of the features, where it was trained on a table:
@@ -77,7 +80,7 @@ pub fn read_inputs(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataE
     Ok(InputRows { count, inputs, names: None })
 }
 
-/// A file whose format cannot be told; where there is none, the system says so.
+/// A file whose format is unknown; where there is none, the system says so.
 pub(crate) fn unknown_ending(path: &Path, expected: &str) -> DataError {
     if let Err(source) = std::fs::metadata(path) {
         return DataError::io("read", path, source);
@@ -99,24 +102,31 @@ impl InputForm<'_> {
 
     /// The columns of a table that hold targets.
     pub(crate) fn target_columns(&self) -> Vec<&str> {
-        match self.dataset {
-            DatasetName::Files => self.files.target.split(',').map(str::trim).collect(),
-            _ => vec!["label"],
-        }
+        self.files
+            .map_or_else(|| vec![LABEL_COLUMN], |files| files.target.split(',').map(str::trim).collect())
+    }
+
+    /// The column of a single target, whose name may have a comma in it.
+    pub(crate) fn target_column(&self) -> &str {
+        self.files.map_or(LABEL_COLUMN, |files| files.target.as_str())
     }
 
     /// The columns of a table that may be there and are no features.
     pub(crate) fn aside(&self) -> Vec<&str> {
         let mut aside = self.target_columns();
-        if self.dataset == DatasetName::Files {
-            aside.extend([self.files.target.as_str(), self.files.client.as_str()]);
+        if let Some(files) = self.files {
+            aside.extend([files.target.as_str(), files.client.as_str()]);
         }
         aside
     }
 
     /// The array of inputs in a safetensors file: under the name of the training file, or `inputs`.
     pub(crate) fn find_inputs(&self, path: &Path, bytes: &[u8]) -> Result<Array, DataError> {
-        tensors::find_any(path, bytes, &[self.files.inputs.as_str(), "inputs"])
+        tensors::find_any(
+            path,
+            bytes,
+            &[self.files.map_or("inputs", |files| files.inputs.as_str()), "inputs"],
+        )
     }
 
     /// A table's features, scaled.

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use super::arrays::{Array, extension};
 use super::inputs::{InputForm, unknown_ending};
-use super::{npy, read_file, table, tensors};
+use super::{npy, table, tensors};
 use crate::error::{DataError, quoted};
 use crate::federation::{Samples, Scaling, Targets, Task};
+use crate::file::read_file;
 use crate::scale;
-use crate::spec::{DatasetName, TaskKind};
+use crate::spec::TaskKind;
 
 /// What a trained network says, as far as targets in files must agree with it.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +55,7 @@ pub fn read_labelled(
         ("csv", None) => from_table(path, inputs, wanted),
         ("safetensors", None) => {
             let bytes = read_file(path)?;
-            let own = match inputs.dataset {
-                DatasetName::Files => inputs.files.target.as_str(),
-                _ => "labels",
-            };
+            let own = inputs.files.map_or("labels", |files| files.target.as_str());
             let targets = tensors::find_any(path, &bytes, &[own, "targets", "labels"])?;
             from_arrays(inputs.find_inputs(path, &bytes)?, targets, inputs, wanted)
         }
@@ -67,12 +65,8 @@ pub fn read_labelled(
 
 fn from_table(path: &Path, inputs: &InputForm<'_>, wanted: &TargetForm<'_>) -> Result<Samples, DataError> {
     let (task, columns) = match wanted.task {
-        Task::Classification { .. } if inputs.dataset == DatasetName::Files => {
-            (TaskKind::Classification, vec![inputs.files.target.as_str()])
-        }
-        Task::Classification { .. } => (TaskKind::Classification, inputs.target_columns()),
-        // One target's name may have a comma in it.
-        Task::Regression { outputs: 1 } => (TaskKind::Regression, vec![inputs.files.target.as_str()]),
+        Task::Classification { .. } => (TaskKind::Classification, vec![inputs.target_column()]),
+        Task::Regression { outputs: 1 } => (TaskKind::Regression, vec![inputs.target_column()]),
         Task::Regression { .. } => (TaskKind::Regression, inputs.target_columns()),
     };
     let aside = inputs.aside();
@@ -84,7 +78,7 @@ fn from_table(path: &Path, inputs: &InputForm<'_>, wanted: &TargetForm<'_>) -> R
         Task::Classification { classes } => {
             let names = wanted.class_names.unwrap_or_default();
             // Names of the user's own are all there is; those of a known dataset stand beside its numbers.
-            let numbered = names.is_empty() || inputs.dataset != DatasetName::Files;
+            let numbered = names.is_empty() || inputs.files.is_none();
             let class = |(row, text): (usize, &String)| {
                 let by_number = || text.parse().ok().filter(|&class| numbered && class < classes);
                 let found = names.iter().position(|name| name == text).or_else(by_number);

@@ -1,4 +1,4 @@
-//! Readers of files, all of them suspicious: what a header promises is compared with what the file holds before
+//! Readers of files that may hold anything: what a header promises is compared with what the file holds before
 //! memory is set aside for it, and everything else is checked before it becomes part of a pool.
 
 pub(crate) mod arrays;
@@ -15,30 +15,6 @@ mod tensors;
 pub(crate) use files::open_files;
 pub use inputs::{InputForm, InputRows, read_inputs};
 pub use labelled::{TargetForm, read_labelled};
-
-use std::io::Read as _;
-use std::path::Path;
-
-use crate::error::DataError;
-
-/// Opens a regular file and answers it with its length; a folder, pipe or device is refused.
-pub(crate) fn open_file(path: &Path) -> Result<(std::fs::File, u64), DataError> {
-    let failed = |source| DataError::io("read", path, source);
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(failed(std::io::Error::other("it is not a file")));
-    }
-    Ok((file, metadata.len()))
-}
-
-/// Reads a whole file.
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, DataError> {
-    let (mut file, _) = open_file(path)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|source| DataError::io("read", path, source))?;
-    Ok(bytes)
-}
 
 #[cfg(test)]
 mod tests;

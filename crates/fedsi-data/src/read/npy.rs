@@ -5,11 +5,11 @@ use std::path::Path;
 use npyz::{Deserialize, NpyFile, Order};
 
 use super::arrays::{Array, Numbers, checked_product};
-use super::read_file;
 use crate::error::{DataError, one_line};
+use crate::file::read_file;
 
 const SAVE: &str = "save it with numpy.save(path, numpy.ascontiguousarray(array))";
-/// `NumPy` itself reads no longer headers unless told to.
+/// `NumPy` itself reads no longer headers by default.
 const LONGEST_HEADER: usize = 10_000;
 
 /// Reads an array of bytes, integers or floats in C order.

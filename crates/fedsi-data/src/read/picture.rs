@@ -7,8 +7,8 @@ use png::{ColorType, Decoder, DecodingError, Transformations};
 
 use super::arrays::extension;
 use super::inputs::{InputForm, InputRows};
-use super::read_file;
 use crate::error::{DataError, one_line};
+use crate::file::read_file;
 use crate::scale::byte_to_unit;
 
 /// One image.

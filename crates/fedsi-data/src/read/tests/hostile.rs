@@ -17,7 +17,7 @@ use super::*;
 const CASES: usize = 30_000;
 
 /// A file of a kilobyte may cost this much and no more, whatever its header says.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 /// Bytes that mean something in one of the formats.
 const TELLING: [u8; 12] = [0, 1, 8, 127, 128, 255, b'9', b'(', b',', b'"', b'{', b'\n'];
@@ -65,7 +65,7 @@ fn hostile(name: &str, good: &[u8], read: impl Fn(&Path) -> Result<(), DataError
         fs::write(&path, &bytes).unwrap();
         let mut outcome = Ok(());
         let used = allocation_counter::measure(|| outcome = read(&path));
-        assert!(used.bytes_max < MOST_BYTES, "{name}, case {case}: {} bytes for {bytes:?}", used.bytes_max);
+        assert!(used.bytes_max < MAX_BYTES, "{name}, case {case}: {} bytes for {bytes:?}", used.bytes_max);
         match outcome {
             Ok(()) => taken += 1,
             Err(error) => {
@@ -135,7 +135,7 @@ fn pictures() {
     encoder.write_header().unwrap().write_image_data(&[7; 16]).unwrap();
     let (spec, shape) = (FilesSpec::default(), [1, 4, 4]);
     hostile("p.png", &good, |path| {
-        let form = InputForm { pixels: true, dataset: DatasetName::Mnist, ..form(&spec, &shape, None) };
+        let form = InputForm { pixels: true, files: None, ..form(&spec, &shape, None) };
         read_inputs(path, &form).map(drop)
     });
 }

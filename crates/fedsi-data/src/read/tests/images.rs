@@ -46,15 +46,10 @@ fn mnist() -> TempDir {
 }
 
 fn small_partition() -> PartitionSpec {
-    PartitionSpec {
-        clients: 2,
-        train: 3,
-        test: 2,
-        ..PartitionSpec::defaults(DatasetName::Mnist, Size::Small)
-    }
+    PartitionSpec { clients: 2, train: 3, test: 2, ..PartitionSpec::labels(10, 50, 950) }
 }
 
-fn open_in(dataset: DatasetName, dir: &Path) -> Result<Box<dyn Federation>, DataError> {
+fn open_in(dataset: &str, dir: &Path) -> Result<Box<dyn Federation>, DataError> {
     let data = DataSpec { dir: dir.to_path_buf(), ..DataSpec::defaults(dataset, Size::Small) };
     crate::open(&data, &small_partition(), 1)
 }
@@ -62,7 +57,7 @@ fn open_in(dataset: DatasetName, dir: &Path) -> Result<Box<dyn Federation>, Data
 #[test]
 fn idx_is_read_plain_and_gzipped() {
     let dir = mnist();
-    let federation = open_in(DatasetName::Mnist, dir.path()).unwrap();
+    let federation = open_in("mnist", dir.path()).unwrap();
     assert_eq!(federation.input_shape(), [1, 28, 28]);
     assert_eq!(federation.task(), Task::Classification { classes: 10 });
     let samples = federation.samples(1, Split::Train);
@@ -74,8 +69,7 @@ fn idx_is_read_plain_and_gzipped() {
 #[test]
 fn the_official_sets_are_one_pool() {
     let dir = mnist();
-    let data =
-        DataSpec { dir: dir.path().to_path_buf(), ..DataSpec::defaults(DatasetName::Mnist, Size::Small) };
+    let data = DataSpec { dir: dir.path().to_path_buf(), ..DataSpec::defaults("mnist", Size::Small) };
     // Of each class there are 6 official training images and 2 test images: 7 come from both.
     let partition = PartitionSpec { clients: 2, train: 7, test: 1, ..small_partition() };
     let federation = crate::open(&data, &partition, 1).unwrap();
@@ -83,13 +77,13 @@ fn the_official_sets_are_one_pool() {
 }
 
 #[test]
-fn a_missing_dataset_says_how_to_fetch_it() {
+fn a_missing_dataset_says_which_file_is_missing() {
     let dir = TempDir::new().unwrap();
-    for dataset in [DatasetName::Mnist, DatasetName::FashionMnist, DatasetName::Cifar10] {
+    for dataset in ["mnist", "fashion-mnist", "cifar-10"] {
         let text = complaint(open_in(dataset, dir.path()));
         let folder = dir.path().display();
-        assert!(text.contains(&format!("run `fedsi data fetch {dataset} --data-dir {folder}`")), "{text}");
-        assert!(text.contains(&format!("point --data-dir at a folder that holds {dataset}/")), "{text}");
+        assert!(text.starts_with(&format!("no {dataset} in {folder}: {folder}/{dataset}/")), "{text}");
+        assert!(text.contains(&format!("set data.dir to a folder that holds {dataset}/")), "{text}");
     }
 }
 
@@ -115,7 +109,7 @@ fn bad_idx_files_are_refused() {
     for (name, bytes, expected) in cases {
         let dir = mnist();
         fs::write(dir.path().join("mnist").join(name), bytes).unwrap();
-        let text = complaint(open_in(DatasetName::Mnist, dir.path()));
+        let text = complaint(open_in("mnist", dir.path()));
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("-idx"), "names the file: {text}");
         assert!(!crate::check(dir.path())[0].problems.is_empty(), "check finds it too");
@@ -131,7 +125,7 @@ fn cifar_dir() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let folder = dir.path().join("cifar-10/cifar-10-batches-bin");
     fs::create_dir_all(&folder).unwrap();
-    for name in crate::catalogue::CIFAR_BATCHES {
+    for name in crate::datasets::for_tests::CIFAR_BATCHES {
         fs::write(folder.join(name), batch(20)).unwrap();
     }
     (dir, folder)
@@ -140,7 +134,7 @@ fn cifar_dir() -> (TempDir, PathBuf) {
 #[test]
 fn cifar_is_read_and_bad_batches_are_refused() {
     let (dir, folder) = cifar_dir();
-    let federation = open_in(DatasetName::Cifar10, dir.path()).unwrap();
+    let federation = open_in("cifar-10", dir.path()).unwrap();
     assert_eq!(federation.input_shape(), [3, 32, 32]);
     assert_eq!(federation.class_names().unwrap()[9], "truck");
     let report = &crate::check(dir.path())[0];
@@ -157,7 +151,7 @@ fn cifar_is_read_and_bad_batches_are_refused() {
         ),
     ] {
         fs::write(folder.join("data_batch_3.bin"), bytes).unwrap();
-        let text = complaint(open_in(DatasetName::Cifar10, dir.path()));
+        let text = complaint(open_in("cifar-10", dir.path()));
         assert!(text.contains(expected) && text.contains("data_batch_3.bin"), "{text}");
     }
 }

@@ -1,7 +1,6 @@
 //! Inputs and labelled samples that come after training.
 
 use std::fs;
-use std::sync::LazyLock;
 
 use png::{BitDepth, ColorType, Encoder};
 use tempfile::TempDir;
@@ -12,15 +11,7 @@ use crate::scale::byte_to_unit;
 
 /// What a network takes that was trained on MNIST, but for its size.
 fn images(shape: &'static [usize]) -> InputForm<'static> {
-    static FILES: LazyLock<FilesSpec> = LazyLock::new(FilesSpec::default);
-    InputForm {
-        dataset: DatasetName::Mnist,
-        files: &FILES,
-        shape,
-        columns: None,
-        pixels: true,
-        scaling: None,
-    }
+    InputForm { files: None, shape, columns: None, pixels: true, scaling: None }
 }
 
 fn png(colour: ColorType, depth: BitDepth, size: (u32, u32), data: &[u8]) -> Vec<u8> {
@@ -234,7 +225,7 @@ fn labels_are_known_classes() {
     let text = complaint(read_labelled(&path, None, &inputs, &wanted));
     assert!(text.contains("row 1, column \"sick\": found \"1\", expected one of \"no, yes\""), "{text}");
     // A known dataset's classes have numbers as well as names.
-    let known = InputForm { dataset: DatasetName::FashionMnist, pixels: true, ..inputs };
+    let known = InputForm { files: None, pixels: true, ..inputs };
     fs::write(&path, "age,label\n1,yes\n2,0\n").unwrap();
     assert_eq!(read_labelled(&path, None, &known, &wanted).unwrap().targets, Targets::Classes(vec![1, 0]));
 

@@ -10,8 +10,9 @@ mod tables;
 use std::path::Path;
 
 use super::*;
+use crate::error::DataError;
 use crate::federation::{Federation, Scaling, Split, Targets, Task};
-use crate::spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
+use crate::spec::{DataSpec, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
 
 fn complaint<T>(result: Result<T, DataError>) -> String {
     let text = result.err().expect("an error was expected").to_string();
@@ -24,15 +25,15 @@ fn files(dir: &Path, train: &str) -> FilesSpec {
 }
 
 fn open_spec(files: FilesSpec, kind: PartitionKind) -> Result<Box<dyn Federation>, DataError> {
-    let data = DataSpec { files, ..DataSpec::defaults(DatasetName::Files, Size::Small) };
-    let defaults = PartitionSpec::defaults(DatasetName::Files, Size::Small);
+    let data = DataSpec { files, ..DataSpec::defaults("files", Size::Small) };
+    let defaults = PartitionSpec::iid(10);
     let partition = PartitionSpec { kind, clients: 2, test_fraction: 0.25, ..defaults };
     crate::open(&data, &partition, 1)
 }
 
 /// What a network takes that was trained on numbers in files.
 fn form<'a>(files: &'a FilesSpec, shape: &'a [usize], scaling: Option<&'a Scaling>) -> InputForm<'a> {
-    InputForm { dataset: DatasetName::Files, files, shape, columns: None, pixels: false, scaling }
+    InputForm { files: Some(files), shape, columns: None, pixels: false, scaling }
 }
 
 /// Whether standardised values are those of consecutive whole numbers.

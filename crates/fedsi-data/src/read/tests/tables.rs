@@ -103,13 +103,8 @@ fn no_row_of_a_test_file_is_trained_on() {
     fs::write(dir.path().join("t.csv"), TABLE).unwrap();
     fs::write(dir.path().join("test.csv"), TABLE).unwrap();
     let files = FilesSpec { test: dir.path().join("test.csv"), ..table_spec(dir.path()) };
-    let data = DataSpec { files, ..DataSpec::defaults(DatasetName::Files, Size::Small) };
-    let partition = PartitionSpec {
-        clients: 1,
-        train: 1,
-        labels_per_client: 1,
-        ..PartitionSpec::defaults(DatasetName::Files, Size::Small)
-    };
+    let data = DataSpec { files, ..DataSpec::defaults("files", Size::Small) };
+    let partition = PartitionSpec { clients: 1, train: 1, labels_per_client: 1, ..PartitionSpec::iid(10) };
     let text = complaint(crate::open(&data, &partition, 1));
     assert!(text.starts_with("partition.train = 1: expected 0"), "{text}");
     let federation = crate::open(&data, &PartitionSpec { train: 0, ..partition }, 1).unwrap();

@@ -8,29 +8,30 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 
-use super::{download, in_folder, verify};
-use crate::catalogue::{CIFAR_BATCHES, CIFAR_FOLDER};
+use super::cifar::{BATCHES, FOLDER};
+use crate::checksum;
 use crate::error::{DataError, one_line};
+use crate::fetch::{in_folder, part_of};
 use crate::read::cifar::RECORD;
 
 /// Records of a batch, at most.
-const MOST_RECORDS: u64 = 10_000;
+const MAX_RECORDS: u64 = 10_000;
 /// All bytes of the archive, unpacked, at most.
-const MOST_BYTES: u64 = 1 << 28;
+const MAX_BYTES: u64 = 1 << 28;
 /// Sums of the unpacked batches, written when they come from the official archive.
 pub(crate) const SUMS: &str = "SHA256SUMS";
 
 /// Whether all batches are there, each of whole records. Their order and origin are not judged.
 pub(super) fn is_unpacked(folder: &Path) -> bool {
-    CIFAR_BATCHES.iter().all(|name| {
-        let length = folder.join(CIFAR_FOLDER).join(name).metadata().map_or(0, |metadata| metadata.len());
+    BATCHES.iter().all(|name| {
+        let length = folder.join(FOLDER).join(name).metadata().map_or(0, |metadata| metadata.len());
         length > 0 && length.is_multiple_of(RECORD as u64)
     })
 }
 
 /// Unpacks the six batches, and nothing else, whatever the archive may hold.
 pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), DataError> {
-    let folder = folder.join(CIFAR_FOLDER);
+    let folder = folder.join(FOLDER);
     in_folder(&folder, || unpack_batches(archive, &folder))
 }
 
@@ -41,22 +42,22 @@ fn unpack_batches(archive: &Path, folder: &Path) -> Result<(), DataError> {
         DataError::malformed(archive, "the compressed data", found, "a tar.gz archive", advice)
     };
     let file = File::open(archive).map_err(|source| DataError::io("read", archive, source))?;
-    let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)).take(MOST_BYTES));
+    let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)).take(MAX_BYTES));
     let mut sums = BTreeMap::new();
     for entry in tar.entries().map_err(|error| broken(&error))? {
         let mut entry = entry.map_err(|error| broken(&error))?;
         let path = entry.path().map_err(|error| broken(&error))?.into_owned();
         // The name on disk is ours, never the archive's: no path can lead elsewhere.
-        let wanted = CIFAR_BATCHES.into_iter().find(|name| path == Path::new(CIFAR_FOLDER).join(name));
+        let wanted = BATCHES.into_iter().find(|name| path == Path::new(FOLDER).join(name));
         let Some(name) = wanted.filter(|_| entry.header().entry_type().is_file()) else { continue };
-        let most = MOST_RECORDS * RECORD as u64;
+        let most = MAX_RECORDS * RECORD as u64;
         if entry.size() > most || !entry.size().is_multiple_of(RECORD as u64) {
             let (found, expected) =
                 (format!("{} bytes", entry.size()), format!("{RECORD} for each record, at most {most}"));
             return Err(DataError::malformed(archive, name, found, expected, advice));
         }
         let target = folder.join(name);
-        let part = download::part_of(&target);
+        let part = part_of(&target);
         let write = |source| DataError::io("write", &part, source);
         let mut output = File::create(&part).map_err(write)?;
         let size = entry.size();
@@ -74,11 +75,11 @@ fn unpack_batches(archive: &Path, folder: &Path) -> Result<(), DataError> {
         output.sync_all().map_err(write)?;
         std::fs::rename(&part, &target).map_err(|source| DataError::io("rename", &part, source))?;
         let (sum, _) = File::open(&target)
-            .and_then(|file| verify::digest(file, most))
+            .and_then(|file| checksum::digest(file, most))
             .map_err(|source| DataError::io("read", &target, source))?;
         sums.insert(name, sum);
     }
-    if let Some(missing) = CIFAR_BATCHES.into_iter().find(|name| !sums.contains_key(name)) {
+    if let Some(missing) = BATCHES.into_iter().find(|name| !sums.contains_key(name)) {
         return Err(DataError::malformed(archive, missing, "no such member", "all six batches", advice));
     }
     let mut text = String::new();

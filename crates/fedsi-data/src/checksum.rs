@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};
 
-use crate::catalogue::RemoteFile;
+use crate::dataset::RemoteFile;
 use crate::error::DataError;
 use crate::read::idx;
 

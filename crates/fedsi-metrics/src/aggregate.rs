@@ -1,4 +1,4 @@
-//! A handful of numbers told in one line: over clients, over seeds.
+//! A few numbers summarised in one line: over clients, over seeds.
 
 /// Mean, spread and order statistics of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,6 +1,6 @@
 //! Reliability: does a confidence of 0.8 come true eight times in ten?
 
-use crate::MetricsError;
+use crate::{MetricsError, Predictions};
 
 /// A checked number of equal bins over the confidences 0 to 1.
 ///
@@ -22,7 +22,7 @@ impl Bins {
         if (1..=Self::LARGEST).contains(&count) {
             Ok(Self(count))
         } else {
-            Err(MetricsError::Bins { found: count })
+            Err(MetricsError::Bins { largest: Self::LARGEST, found: count })
         }
     }
 
@@ -91,11 +91,11 @@ impl ReliabilityBin {
 pub struct ReliabilityTable {
     bins: Bins,
     samples: usize,
-    tallies: Vec<Tally>,
+    counts: Vec<BinCounts>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Tally {
+struct BinCounts {
     count: usize,
     correct: usize,
     confidence: f64,
@@ -104,15 +104,15 @@ struct Tally {
 impl ReliabilityTable {
     /// An empty table.
     pub fn new(bins: Bins) -> Self {
-        Self { bins, samples: 0, tallies: vec![Tally::default(); bins.count()] }
+        Self { bins, samples: 0, counts: vec![BinCounts::default(); bins.count()] }
     }
 
     /// Adds one sample.
     pub fn record(&mut self, confidence: f64, correct: bool) {
-        let tally = &mut self.tallies[self.bins.index(confidence)];
-        tally.count += 1;
-        tally.correct += usize::from(correct);
-        tally.confidence += confidence;
+        let bin = &mut self.counts[self.bins.index(confidence)];
+        bin.count += 1;
+        bin.correct += usize::from(correct);
+        bin.confidence += confidence;
         self.samples += 1;
     }
 
@@ -123,11 +123,11 @@ impl ReliabilityTable {
 
     /// The bins from the lowest confidence to the highest, empty ones included.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = ReliabilityBin> + '_ {
-        self.tallies.iter().enumerate().map(|(i, tally)| {
+        self.counts.iter().enumerate().map(|(i, bin)| {
             let (lo, hi) = (self.bins.edge(i), self.bins.edge(i + 1));
-            let count = tally.count.max(1) as f64;
-            let (confidence, accuracy) = (tally.confidence / count, tally.correct as f64 / count);
-            ReliabilityBin { lo, hi, count: tally.count, confidence, accuracy }
+            let count = bin.count.max(1) as f64;
+            let (confidence, accuracy) = (bin.confidence / count, bin.correct as f64 / count);
+            ReliabilityBin { lo, hi, count: bin.count, confidence, accuracy }
         })
     }
 
@@ -156,6 +156,17 @@ impl ReliabilityTable {
             .filter(|bin| !bin.is_empty() && bin.count >= at_least)
             .map(|bin| bin.gap())
             .reduce(f64::max)
+    }
+}
+
+impl<T: Copy + Into<f64>> Predictions<'_, T> {
+    /// The table behind a reliability diagram, empty bins included. One pass.
+    pub fn reliability(&self, bins: Bins) -> ReliabilityTable {
+        let mut table = ReliabilityTable::new(bins);
+        for row in self.rows() {
+            table.record(row.confidence(), row.is_correct());
+        }
+        table
     }
 }
 

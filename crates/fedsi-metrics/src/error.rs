@@ -48,13 +48,12 @@ pub enum MetricsError {
     },
 
     /// A row of probabilities whose sum is too far from 1.
-    #[error(
-        "row {row}: probabilities must sum to 1 within {tolerance}, found {sum}",
-        tolerance = crate::ROW_SUM_TOLERANCE
-    )]
+    #[error("row {row}: probabilities must sum to 1 within {tolerance}, found {sum}")]
     RowSum {
         /// The row.
         row: usize,
+        /// How far from 1 it may be.
+        tolerance: f64,
         /// Its sum.
         sum: f64,
     },
@@ -71,8 +70,10 @@ pub enum MetricsError {
     },
 
     /// A number of bins that cannot make a reliability table.
-    #[error("bins must be 1 to {largest}, found {found}", largest = crate::Bins::LARGEST)]
+    #[error("bins must be 1 to {largest}, found {found}")]
     Bins {
+        /// The most a table may have.
+        largest: usize,
         /// The number asked for.
         found: usize,
     },

@@ -1,9 +1,9 @@
 //! Scores of predictions that carry their own uncertainty.
 //!
 //! Classification: [`Predictions`] is a checked view of class probabilities and labels; from it come the
-//! [`Scores`] (accuracy, ECE, MCE, Brier, NLL), the [`ReliabilityTable`] behind a reliability diagram, the
-//! entropy of every row and the [`RiskCoverage`] curve. [`auroc`] tells how well a score separates two groups
-//! (right from wrong, familiar from foreign). Regression: [`regression::GaussianPredictions`]. Many clients or
+//! [`ClassificationScores`] (accuracy, ECE, MCE, Brier, NLL), the [`ReliabilityTable`] behind a reliability diagram, the
+//! entropy of every row and the [`RiskCoverage`] curve. [`auroc`] measures how well a score separates two groups
+//! (right from wrong, seen from unseen classes). Regression: [`regression::GaussianPredictions`]. Many clients or
 //! seeds: [`Summary`]; two methods over the same seeds: [`paired_t_test`].
 //!
 //! Everything is computed in f64 whatever the input's precision, in a fixed order, without randomness.
@@ -34,9 +34,9 @@ mod selective;
 pub use aggregate::{Summary, quantile};
 pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
 pub use error::MetricsError;
-pub use normal::normal_quantile;
-pub use paired::{PairedTest, paired_t_test, student_p};
-pub use predictions::{Predictions, ROW_SUM_TOLERANCE, Row};
+pub use normal::HALF_WIDTH_95;
+pub use paired::{PairedTest, paired_t_test};
+pub use predictions::{PredictionRow, Predictions, ROW_SUM_TOLERANCE};
 pub use ranking::auroc;
-pub use scores::{PROBABILITY_FLOOR, Scores};
+pub use scores::{ClassificationScores, PROBABILITY_FLOOR};
 pub use selective::{RiskCoverage, RiskPoint, entropy};

@@ -1,7 +1,7 @@
 //! A checked view of class probabilities and the labels that came true.
 
+use crate::MetricsError;
 use crate::error::check_length;
-use crate::{Bins, MetricsError, ReliabilityTable, RiskCoverage, Scores, entropy};
 
 /// How far a row of probabilities may sum from 1.
 ///
@@ -41,7 +41,7 @@ impl<'a, T: Copy + Into<f64>> Predictions<'a, T> {
                 sum += value;
             }
             if (sum - 1.0).abs() > ROW_SUM_TOLERANCE {
-                return Err(MetricsError::RowSum { row, sum });
+                return Err(MetricsError::RowSum { row, tolerance: ROW_SUM_TOLERANCE, sum });
             }
             if usize::try_from(label).map_or(true, |label| label >= classes) {
                 return Err(MetricsError::Label { row, label, classes });
@@ -71,51 +71,27 @@ impl<'a, T: Copy + Into<f64>> Predictions<'a, T> {
     }
 
     /// Every sample in order.
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = Row<'a, T>> + use<'a, T> {
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = PredictionRow<'a, T>> + use<'a, T> {
         let rows = self.probabilities.chunks_exact(self.classes);
-        rows.zip(self.labels).map(|(probabilities, &label)| Row { probabilities, label: label as usize })
-    }
-
-    /// The scores; `None` without samples. One pass, no allocation but the bins.
-    pub fn scores(&self, bins: Bins) -> Option<Scores> {
-        Scores::of(self, bins)
-    }
-
-    /// The table behind a reliability diagram, empty bins included. One pass.
-    pub fn reliability(&self, bins: Bins) -> ReliabilityTable {
-        let mut table = ReliabilityTable::new(bins);
-        for row in self.rows() {
-            table.record(row.confidence(), row.is_correct());
-        }
-        table
+        rows.zip(self.labels)
+            .map(|(probabilities, &label)| PredictionRow { probabilities, label: label as usize })
     }
 
     /// The share of samples whose most probable class is the label; `None` without samples.
     pub fn accuracy(&self) -> Option<f64> {
-        let correct = self.rows().filter(Row::is_correct).count();
+        let correct = self.rows().filter(PredictionRow::is_correct).count();
         (!self.is_empty()).then(|| correct as f64 / self.len() as f64)
-    }
-
-    /// The entropy of every row in nats (see [`entropy`]).
-    pub fn entropies(&self) -> Vec<f64> {
-        self.rows().map(|row| entropy(row.probabilities)).collect()
-    }
-
-    /// The risk-coverage curve when the least confident predictions (1 - largest probability) are declined
-    /// first. `None` without samples. O(n log n).
-    pub fn risk_coverage(&self) -> Option<RiskCoverage> {
-        RiskCoverage::from_pairs(self.rows().map(|row| (1.0 - row.confidence(), row.is_correct())).collect())
     }
 }
 
 /// One sample: its probabilities and its label.
 #[derive(Debug, Clone, Copy)]
-pub struct Row<'a, T> {
+pub struct PredictionRow<'a, T> {
     probabilities: &'a [T],
     label: usize,
 }
 
-impl<'a, T: Copy + Into<f64>> Row<'a, T> {
+impl<'a, T: Copy + Into<f64>> PredictionRow<'a, T> {
     /// The probabilities, one a class.
     pub fn probabilities(&self) -> &'a [T] {
         self.probabilities
@@ -162,6 +138,7 @@ impl<'a, T: Copy + Into<f64>> Row<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Bins;
 
     #[test]
     fn every_fault_is_named_with_its_row() {

@@ -6,7 +6,7 @@ use crate::MetricsError;
 /// counting one half.
 ///
 /// `AUROC = (R - m (m + 1) / 2) / (m k)`, where R sums the mid-ranks of the m positives among all m + k scores.
-/// For out-of-distribution data: entropies of familiar samples as negatives, of foreign ones as positives.
+/// For out-of-distribution data: entropies of in-distribution samples as negatives, of the others as positives.
 /// `None` where a group is empty. O(n log n); the order of the samples does not matter.
 ///
 /// # Errors

@@ -1,9 +1,10 @@
 //! Scores of Gaussian predictions of real targets.
 
+use crate::MetricsError;
 use crate::error::check_length;
-use crate::{MetricsError, normal_quantile};
+use crate::normal::normal_quantile;
 
-/// The levels at which [`Scores`] tells the coverage.
+/// The levels at which [`RegressionScores`] reports the coverage.
 pub const LEVELS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 
 /// Means, variances and targets (each row-major, samples x outputs, f32 or f64), checked once.
@@ -22,7 +23,7 @@ pub struct GaussianPredictions<'a, T = f64> {
 ///
 /// An *entry* is one output of one sample: n samples of O outputs have n O entries.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scores {
+pub struct RegressionScores {
     /// Root of the mean squared error over entries.
     pub rmse: f64,
     /// Mean absolute error over entries.
@@ -84,7 +85,7 @@ impl<'a, T: Copy + Into<f64>> GaussianPredictions<'a, T> {
     }
 
     /// The scores; `None` without samples. A pass over the entries for each level.
-    pub fn scores(&self) -> Option<Scores> {
+    pub fn scores(&self) -> Option<RegressionScores> {
         if self.is_empty() {
             return None;
         }
@@ -96,7 +97,7 @@ impl<'a, T: Copy + Into<f64>> GaussianPredictions<'a, T> {
         }
         let entries = self.targets.len() as f64;
         let levels = (1..20).map(|i| f64::from(i) / 20.0);
-        Some(Scores {
+        Some(RegressionScores {
             rmse: (squared / entries).sqrt(),
             mae: absolute / entries,
             nll: nll / self.len() as f64,

@@ -1,4 +1,4 @@
-//! The figures a run is judged by.
+//! Scores of classification: accuracy, calibration and proper scores.
 
 use crate::{Bins, Predictions, ReliabilityTable};
 
@@ -7,7 +7,7 @@ pub const PROBABILITY_FLOOR: f64 = 1e-12;
 
 /// Scores of classification, in the names of `summary.json`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scores {
+pub struct ClassificationScores {
     /// Share of samples whose most probable class (ties: the lowest) is the label, 0 to 1.
     pub accuracy: f64,
     /// Expected calibration error, `sum_b (n_b/n) |accuracy_b - confidence_b|`.
@@ -24,11 +24,12 @@ pub struct Scores {
     pub samples: usize,
 }
 
-impl Scores {
-    pub(crate) fn of<T: Copy + Into<f64>>(predictions: &Predictions<'_, T>, bins: Bins) -> Option<Self> {
+impl<T: Copy + Into<f64>> Predictions<'_, T> {
+    /// The scores; `None` without samples. One pass, no allocation but the bins.
+    pub fn scores(&self, bins: Bins) -> Option<ClassificationScores> {
         let mut table = ReliabilityTable::new(bins);
         let (mut correct, mut brier, mut nll) = (0_usize, 0.0, 0.0);
-        for row in predictions.rows() {
+        for row in self.rows() {
             let right = row.is_correct();
             table.record(row.confidence(), right);
             correct += usize::from(right);
@@ -39,9 +40,9 @@ impl Scores {
             }
             nll -= row.probability_of_label().max(PROBABILITY_FLOOR).ln();
         }
-        let samples = predictions.len();
+        let samples = self.len();
         let n = samples as f64;
-        Some(Self {
+        Some(ClassificationScores {
             accuracy: correct as f64 / n,
             ece: table.ece()?,
             mce: table.mce()?,
@@ -58,7 +59,7 @@ impl Scores {
 mod tests {
     use super::*;
 
-    fn scores(probabilities: &[f64], labels: &[u32], classes: usize) -> Scores {
+    fn scores(probabilities: &[f64], labels: &[u32], classes: usize) -> ClassificationScores {
         Predictions::new(probabilities, labels, classes).unwrap().scores(Bins::default()).unwrap()
     }
 
@@ -89,7 +90,15 @@ mod tests {
         let s = scores(&[1.0, 0.0, 0.0, 1.0], &[0, 1], 2);
         assert_eq!(
             s,
-            Scores { accuracy: 1.0, ece: 0.0, mce: 0.0, mce_1pct: 0.0, brier: 0.0, nll: 0.0, samples: 2 }
+            ClassificationScores {
+                accuracy: 1.0,
+                ece: 0.0,
+                mce: 0.0,
+                mce_1pct: 0.0,
+                brier: 0.0,
+                nll: 0.0,
+                samples: 2
+            }
         );
         assert!(s.nll.is_sign_positive());
     }

@@ -1,6 +1,6 @@
 //! Selective prediction: answer where sure, decline where not.
 
-use crate::MetricsError;
+use crate::{MetricsError, Predictions};
 
 /// The entropy `-sum_c p_c ln p_c` of a row of probabilities, in nats: 0 when sure, `ln classes` when uniform.
 pub fn entropy<T: Copy + Into<f64>>(probabilities: &[T]) -> f64 {
@@ -28,7 +28,7 @@ pub struct RiskPoint {
 
 /// Risk against coverage, the most certain samples first.
 ///
-/// Point k (of n) answers the k most certain samples. Samples of equal uncertainty cannot be told apart, so
+/// Point k (of n) answers the k most certain samples. Samples of equal uncertainty have no order, so
 /// inside such a tie the errors are spread evenly (the expectation over a random order): the curve does not
 /// depend on the order in which samples came.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ impl RiskCoverage {
     }
 
     /// From (uncertainty, correct) pairs without a NaN.
-    pub(crate) fn from_pairs(mut pairs: Vec<(f64, bool)>) -> Option<Self> {
+    fn from_pairs(mut pairs: Vec<(f64, bool)>) -> Option<Self> {
         if pairs.is_empty() {
             return None;
         }
@@ -101,11 +101,6 @@ impl RiskCoverage {
         self.points[(answered as usize).clamp(1, n) - 1]
     }
 
-    /// Accuracy over the most certain `coverage` of the samples.
-    pub fn selective_accuracy(&self, coverage: f64) -> f64 {
-        1.0 - self.at_coverage(coverage).risk
-    }
-
     /// The point of the largest coverage whose risk is at most `risk`; `None` where no threshold keeps it.
     pub fn at_risk(&self, risk: f64) -> Option<RiskPoint> {
         // Inside a tie no threshold can stop, so only its last point can be chosen.
@@ -116,6 +111,19 @@ impl RiskCoverage {
             .rev()
             .find(|&k| self.points[k].risk <= risk && is_last_of_tie(k))
             .map(|k| self.points[k])
+    }
+}
+
+impl<T: Copy + Into<f64>> Predictions<'_, T> {
+    /// The entropy of every row in nats (see [`entropy`]).
+    pub fn entropies(&self) -> Vec<f64> {
+        self.rows().map(|row| entropy(row.probabilities())).collect()
+    }
+
+    /// The risk-coverage curve when the least confident predictions (1 - largest probability) are declined
+    /// first. `None` without samples. O(n log n).
+    pub fn risk_coverage(&self) -> Option<RiskCoverage> {
+        RiskCoverage::from_pairs(self.rows().map(|row| (1.0 - row.confidence(), row.is_correct())).collect())
     }
 }
 
@@ -145,8 +153,7 @@ mod tests {
         let risks: Vec<f64> = c.points().iter().map(|p| p.risk).collect();
         assert_eq!(risks, [0.0, 0.0, 1.0 / 3.0, 0.25]);
         assert!((c.area() - 7.0 / 48.0).abs() < 1e-15);
-        assert_eq!(c.selective_accuracy(0.5), 1.0);
-        assert_eq!(c.selective_accuracy(1.0), 0.75);
+        assert_eq!((c.at_coverage(0.5).risk, c.at_coverage(1.0).risk), (0.0, 0.25));
         assert_eq!(c.at_coverage(0.51).coverage, 0.75);
         assert_eq!(c.at_coverage(0.5).uncertainty, 0.2);
         assert_eq!(c.at_risk(0.0).unwrap().coverage, 0.5);

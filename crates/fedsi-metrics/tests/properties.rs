@@ -1,6 +1,6 @@
 //! What holds of every set of predictions.
 
-use fedsi_metrics::{Bins, Predictions, Scores, auroc};
+use fedsi_metrics::{Bins, ClassificationScores, Predictions, auroc};
 use proptest::prelude::*;
 
 const CLASSES: usize = 4;
@@ -51,7 +51,7 @@ proptest! {
         let (s, t) = (a.scores(Bins::default()).unwrap(), b.scores(Bins::default()).unwrap());
         prop_assert!((s.nll - t.nll).abs() < 1e-12);
         // The logarithms are compared above; put equal, the rest must match to the bit.
-        prop_assert_eq!(s, Scores { nll: s.nll, ..t });
+        prop_assert_eq!(s, ClassificationScores { nll: s.nll, ..t });
         prop_assert_eq!(a.risk_coverage(), b.risk_coverage());
     }
 

@@ -7,11 +7,10 @@
 #![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fedsi_data::{DataSpec, DatasetName, PartitionSpec, Size, Split};
-use fedsi_fl::belief::Belief;
-use fedsi_fl::simulation::Evaluated;
+use fedsi_data::{DataSpec, Datasets, Size, Split};
+use fedsi_fl::parameters::Parameters;
 use fedsi_fl::{Config, Simulation};
 use fedsi_metrics::auroc;
 
@@ -24,47 +23,41 @@ fn main() -> Result<(), Failure> {
     let seed: u64 = arguments.next().map_or(Ok(1), |text| text.parse())?;
     let open = |dataset| {
         let data = DataSpec { dir: directory.clone(), ..DataSpec::defaults(dataset, Size::Small) };
-        fedsi_data::open(&data, &PartitionSpec::defaults(dataset, Size::Small), seed)
+        let datasets = Datasets::builtin();
+        datasets.open(&data, &datasets.find(dataset)?.defaults(Size::Small).partition, seed)
     };
-    let familiar: Arc<dyn fedsi_data::Federation> = Arc::from(open(DatasetName::Mnist)?);
-    let strange = open(DatasetName::FashionMnist)?;
+    let familiar: Arc<dyn fedsi_data::Federation> = Arc::from(open("mnist")?);
+    let strange = open("fashion-mnist")?;
     for method in ["fedsi", "fedbabu"] {
-        let mut config = Config::defaults(method, DatasetName::Mnist, Size::Small);
+        let mut config = Config::defaults(method, "mnist", Size::Small)?;
         (config.rounds, config.seed) = (rounds, seed);
         let mut simulation = Simulation::new(&config.check()?, Arc::clone(&familiar))?;
-        for _ in 0..rounds {
-            simulation.round()?;
-        }
-        let models = Mutex::new(Vec::new());
-        let keep = |client: &Evaluated| {
-            models.lock().unwrap_or_else(PoisonError::into_inner).push(client.model.clone());
-            Ok(())
-        };
-        simulation.evaluate(keep, |_| Ok(()))?;
-        let models = models.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let predictor = simulation.predictor();
+        let models: Vec<_> =
+            simulation.run()?.clients.into_iter().filter_map(|client| client.model).collect();
+        let client = simulation.client();
         let (mut entropies, mut spreads) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for model in &models {
             let known = familiar.samples(model.client, Split::Test).inputs;
             let unknown = strange.samples(model.client, Split::Test).inputs;
             for (which, inputs) in [known, unknown].iter().enumerate() {
-                let classes = simulation.network().outputs();
-                let rows = predictor.probabilities(model, inputs);
+                let classes = client.network().output_size();
+                let rows = client.probabilities(model, inputs)?;
                 entropies[which].extend(rows.chunks_exact(classes).map(entropy));
-                spreads[which].extend(predictor.spread(model, inputs));
+                spreads[which].extend(client.spread(model, inputs)?);
             }
         }
         let told = |scores: &[Vec<f64>; 2]| -> Result<String, Failure> {
             let area = auroc(&scores[0], &scores[1])?;
             Ok(area.map_or_else(|| "-".to_owned(), |area| format!("{area:.4}")))
         };
+        let has_posterior = models.iter().any(|model| !matches!(model.parameters, Parameters::Point(_)));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         println!(
             "{method}: mean entropy {:.3} on MNIST, {:.3} on Fashion-MNIST; AUROC of entropy {}, of spread {}",
             mean(&entropies[0]),
             mean(&entropies[1]),
             told(&entropies)?,
-            if models[0].belief != Belief::Point { told(&spreads)? } else { "-".to_owned() }
+            if has_posterior { told(&spreads)? } else { "-".to_owned() }
         );
     }
     Ok(())

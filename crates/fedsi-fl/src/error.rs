@@ -1,39 +1,20 @@
-//! What can stop a run.
-
-use std::path::{Path, PathBuf};
+//! What can stop a simulation.
 
 use thiserror::Error;
 
+use crate::client::OtherTask;
+use crate::client_store::StoreError;
 use crate::config::ConfigError;
+use crate::executor::ExecutorError;
+use crate::server::ServerError;
 
-/// Why a run did not start, or did not finish. Each message is one line.
+/// Why a simulation cannot be built, or cannot go on. Each message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum RunError {
-    /// The config cannot run.
+pub enum SimulationError {
+    /// The config does not fit the data.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The data cannot be used.
-    #[error(transparent)]
-    Data(#[from] fedsi_data::DataError),
-    /// The output folder holds something already.
-    #[error("{path} {found}; {remedy}", path = path.display())]
-    OutputTaken {
-        /// The folder.
-        path: PathBuf,
-        /// What it holds.
-        found: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The output folder cannot be one.
-    #[error("{path} {reason}; choose another folder with --out", path = path.display())]
-    OutputUnusable {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
     /// A client has nothing to learn from.
     #[error("client {client} has no training sample left: {reason}")]
     NothingToLearn {
@@ -42,88 +23,42 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
-    /// Too few participants returned something usable.
-    #[error(
-        "round {round}: {usable} of {participants} participants returned a usable update, fewer than the quorum of \
-         {needed}; left out: {reasons}"
-    )]
-    Quorum {
-        /// The round.
-        round: u64,
-        /// Usable updates.
-        usable: usize,
-        /// Clients drawn.
-        participants: usize,
-        /// Updates needed.
-        needed: usize,
-        /// Who was left out and why.
-        reasons: String,
-    },
-    /// No client's personal model predicts numbers.
-    #[error(
-        "every client's personal model predicts values that are not finite; smaller learning rates may help"
-    )]
-    Diverged,
-    /// A file cannot be written.
-    #[error("cannot write {path}: {source}", path = path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// What a client keeps on disk cannot be read.
-    #[error("what client {client} keeps is lost: {path}: {reason}", path = path.display())]
-    StateLost {
-        /// The client.
+    /// The server cannot go on.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The executor cannot work.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    /// Predictions of different tasks.
+    #[error(transparent)]
+    Predictions(#[from] OtherTask),
+    /// No client has a usable personal model.
+    #[error("no client has a usable personal model; client {client}: {reason}")]
+    NoModels {
+        /// One of the clients.
         client: usize,
-        /// The file.
-        path: PathBuf,
-        /// Why.
+        /// Why it has none.
         reason: String,
+        /// Whether its training diverged.
+        diverged: bool,
     },
-    /// A folder that no run can go on in.
-    #[error("{path} {reason}", path = path.display())]
-    NotResumable {
-        /// The folder.
-        path: PathBuf,
-        /// Why, and what to do.
-        reason: String,
-    },
-    /// Asked to stop.
-    #[error("stopped as asked, after round {round} of {rounds}")]
-    Interrupted {
-        /// Rounds completed.
-        round: u64,
-        /// Rounds planned.
-        rounds: usize,
-    },
-    /// Threads cannot be started.
-    #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many were asked for.
-        threads: usize,
-        /// Why.
-        reason: String,
-    },
+    /// What clients keep between rounds cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A function that the caller passed in failed: its own error, to be downcast by the caller.
+    #[error(transparent)]
+    Callback(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl RunError {
+impl SimulationError {
     /// Whether what was given is at fault (exit code 2), not what happened while running (1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(
-            self,
-            Self::Config(_)
-                | Self::Data(_)
-                | Self::OutputTaken { .. }
-                | Self::OutputUnusable { .. }
-                | Self::NothingToLearn { .. }
-                | Self::NotResumable { .. }
-        )
+        matches!(self, Self::Config(_) | Self::NothingToLearn { .. })
     }
 
-    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
-        move |source| Self::Write { path: path.to_owned(), source }
+    /// An error of the caller's own, returned from a function that was passed in.
+    pub fn callback(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Callback(Box::new(error))
     }
 }

@@ -3,41 +3,56 @@
 
 mod support;
 
-use fedsi_fl::admission::Admission;
-use fedsi_fl::aggregate::{Aggregation, Shared, SpreadAverage, Variances};
-use fedsi_fl::exclusion::{Exclusion, LeftOut};
-use fedsi_fl::faults::{Fault, RoundFaults};
-use fedsi_fl::message::Upload;
-use fedsi_fl::methods::METHODS;
-use fedsi_fl::record::RoundRecord;
-use fedsi_fl::server::{Completed, Server};
-use fedsi_fl::{Config, RunError};
+use fedsi_fl::config::VarianceAverage;
+use fedsi_fl::methods::{METHODS, Participation};
+use fedsi_fl::parameters::{Gaussian, SharedParameters};
+use fedsi_fl::server::{
+    Admission, Aggregation, Exclusion, LeftOut, RobustEstimator, RoundOutcome, Server, ServerError,
+    ServerSettings,
+};
+use fedsi_fl::simulation::{Fault, RoundFaults, RoundRecord};
+use fedsi_fl::wire::{Upload, Variances};
+use fedsi_fl::{Config, SimulationError};
 use fedsi_random::Streams;
-use support::{clouds, config, personal_models, simulation};
+use support::{clouds, config, global_values, personal_models, simulation};
 
 const ASKED: [usize; 4] = [0, 1, 2, 3];
 
 fn upload(client: usize, value: f32) -> Upload {
-    Upload { round: 1, client, samples: 10, loss: Some(0.5), shared: vec![value; 4], spread: None }
+    Upload { round: 1, client, samples: 10, loss: Some(0.5), shared: vec![value; 4], variances: None }
 }
 
-fn server_of(shared: Shared) -> Server {
-    let admission = Admission { quorum: 0.5, patience: 3, largest: 100.0, compare: true };
-    Server::new(shared, Aggregation::mean(SpreadAverage::Variance, 1.0, 1), admission)
+fn server_with(shared: SharedParameters, aggregation: Aggregation, admission: Admission) -> Server {
+    let settings = ServerSettings {
+        clients: 8,
+        participants: 4,
+        participation: Participation::Sampled,
+        streams: Streams::new(1),
+        aggregation,
+        admission,
+        prior_search: None,
+        accountant: None,
+    };
+    Server::with_settings(settings, shared)
+}
+
+fn server_of(shared: SharedParameters) -> Server {
+    let admission = Admission { quorum: 0.5, patience: 3, outlier_factor: 100.0, compare: true };
+    server_with(shared, Aggregation::mean(VarianceAverage::Variance, 1.0, 1), admission)
 }
 
 fn server() -> Server {
-    server_of(Shared::point(vec![0.0; 4]))
+    server_of(SharedParameters::Point(vec![0.0; 4]))
 }
 
 /// A round of four in which something happens to client 1's message: what the server made of it.
-fn with_fault(fault: Fault) -> (Server, Completed) {
+fn with_fault(fault: Fault) -> (Server, RoundOutcome) {
     let mut server = server();
     let mut missing = Vec::new();
     let mut uploads = Vec::new();
     for client in ASKED {
         let arrival = if client == 1 {
-            fault.act(upload(1, 9.0))
+            fault.apply(upload(1, 9.0))
         } else {
             RoundFaults::default().deliver(upload(client, 2.0))
         };
@@ -57,7 +72,7 @@ fn refused(fault: Fault, kind: Exclusion, words: &str) {
     assert_eq!(*found, kind, "{fault:?}");
     assert!(reason.contains(words), "{fault:?}: no `{words}` in `{reason}`");
     assert_eq!((completed.used, completed.skipped), (vec![0, 2, 3], false), "{fault:?}");
-    assert_eq!(server.shared().values, [2.0; 4], "{fault:?} reached the shared part");
+    assert_eq!(server.shared().values(), [2.0; 4], "{fault:?} reached the shared part");
 }
 
 #[test]
@@ -94,7 +109,7 @@ fn a_single_absurd_value_is_refused_whatever_the_others_sent() {
     let out = &completed.left_out[0];
     assert_eq!((out.client, out.kind), (0, Exclusion::TooLarge));
     assert!(out.reason.contains("value 3"), "{}", out.reason);
-    assert_eq!(server.shared().values, [2.0; 4]);
+    assert_eq!(server.shared().values(), [2.0; 4]);
 }
 
 #[test]
@@ -108,7 +123,7 @@ fn of_two_updates_of_one_client_the_first_counts() {
     assert_eq!(completed.used, ASKED, "the first one is used");
     let out = &completed.left_out[..];
     assert!(matches!(out, [LeftOut { client: 1, kind: Exclusion::Duplicate, .. }]), "{out:?}");
-    assert_eq!(server.shared().values, [(3.0 * 2.0 + 9.0) / 4.0; 4], "and counts once");
+    assert_eq!(server.shared().values(), [(3.0 * 2.0 + 9.0) / 4.0; 4], "and counts once");
 }
 
 /// A second message may replace a first that could not be used.
@@ -118,17 +133,19 @@ fn a_repeated_update_is_used_where_the_first_was_damaged() {
     let damaged = Upload { shared: vec![1.0], ..upload(0, 1.0) };
     let completed = server.complete(&[0], &[damaged, upload(0, 3.0)], vec![]).unwrap();
     assert_eq!((completed.used, completed.left_out[0].kind), (vec![0], Exclusion::WrongShape));
-    assert_eq!(server.shared().values, [3.0; 4]);
+    assert_eq!(server.shared().values(), [3.0; 4]);
 }
 
 #[test]
 fn a_variance_that_is_none_is_refused() {
-    refused(Fault::BadVariance, Exclusion::BadVariance, "nobody asked for");
-    let mut server = server_of(Shared::gaussian(vec![0.0; 4], 1.0));
-    let with =
-        |client, values| Upload { spread: Some(Variances { selected: None, values }), ..upload(client, 2.0) };
+    refused(Fault::BadVariance, Exclusion::BadVariance, "were not requested");
+    let mut server = server_of(SharedParameters::Gaussian(Gaussian::uniform(vec![0.0; 4], 1.0)));
+    let with = |client, values| Upload {
+        variances: Some(Variances { selected: None, values }),
+        ..upload(client, 2.0)
+    };
     let mut uploads = vec![with(0, vec![0.5; 4])];
-    uploads.extend(Fault::BadVariance.act(with(1, vec![0.5; 4])).messages);
+    uploads.extend(Fault::BadVariance.apply(with(1, vec![0.5; 4])).messages);
     uploads.extend([with(2, vec![0.5, 0.5, 1.1e4, 0.5]), with(3, vec![0.5; 4])]);
     let completed = server.complete(&ASKED, &uploads, vec![]).unwrap();
     let [negative, wide] = &completed.left_out[..] else { panic!("{:?}", completed.left_out) };
@@ -136,7 +153,7 @@ fn a_variance_that_is_none_is_refused() {
     assert!(negative.reason.contains("parameter 0 is -1"), "{}", negative.reason);
     assert_eq!((wide.client, wide.kind), (2, Exclusion::TooLarge));
     assert!(wide.reason.contains("parameter 2 is 11000, and was 1"), "{}", wide.reason);
-    assert_eq!(server.shared().variance, Some(vec![0.5; 4]));
+    assert_eq!(server.shared().variance(), Some(&[0.5; 4][..]));
 }
 
 #[test]
@@ -158,7 +175,7 @@ fn a_client_that_was_not_asked_is_refused() {
     let mut server = server();
     let completed = server.complete(&[0, 2], &[upload(0, 2.0), upload(1, 9.0)], vec![]).unwrap();
     assert_eq!((completed.left_out[0].client, completed.left_out[0].kind), (1, Exclusion::Uninvited));
-    assert_eq!(server.shared().values, [2.0; 4]);
+    assert_eq!(server.shared().values(), [2.0; 4]);
 }
 
 #[test]
@@ -166,15 +183,18 @@ fn below_the_quorum_the_server_keeps_what_it_has_and_goes_on() {
     let mut config = config("fedavg", 5);
     (config.faults.drop, config.federation.patience) = (1.0, 2);
     let mut simulation = simulation(config, clouds(5));
-    let before = simulation.global_parameters();
+    let before = global_values(&simulation);
     for round in 1..=2 {
         let record = simulation.round().unwrap();
         assert_eq!((record.round, record.skipped, record.left_out.len()), (round, true, 5));
         assert_eq!((record.train_loss, record.bytes.up), (None, 0));
-        assert_eq!(simulation.global_parameters(), before);
+        assert_eq!(global_values(&simulation), before);
     }
     let error = simulation.round().unwrap_err();
-    assert!(matches!(error, RunError::Quorum { round: 3, usable: 0, .. }), "{error}");
+    assert!(
+        matches!(error, SimulationError::Server(ServerError::Quorum { round: 3, usable: 0, .. })),
+        "{error}"
+    );
     assert!(!error.is_bad_input());
 }
 
@@ -182,9 +202,9 @@ fn below_the_quorum_the_server_keeps_what_it_has_and_goes_on() {
 fn divergence_is_not_waited_for() {
     let mut server = server();
     let nan: Vec<Upload> = ASKED.iter().map(|&client| upload(client, f32::NAN)).collect();
-    let before = server.clone();
-    assert!(matches!(server.complete(&ASKED, &nan, vec![]), Err(RunError::Quorum { .. })));
-    assert_eq!(server, before);
+    let before = server.state().clone();
+    assert!(matches!(server.complete(&ASKED, &nan, vec![]), Err(ServerError::Quorum { .. })));
+    assert_eq!(*server.state(), before);
 }
 
 /// The shares of the issue, and a federation small enough to run every method.
@@ -200,7 +220,7 @@ fn rounds(config: Config) -> (Vec<RoundRecord>, Vec<f32>) {
     let count = config.rounds;
     let mut simulation = simulation(config, clouds(8));
     let records = (0..count).map(|_| simulation.round().unwrap()).collect();
-    (records, simulation.global_parameters())
+    (records, global_values(&simulation))
 }
 
 #[test]
@@ -254,7 +274,7 @@ fn a_snapshot_between_faults_goes_on_alike() {
             let mut second = simulation(config.clone(), clouds(8));
             second.restore(first.snapshot().unwrap()).unwrap();
             (stop..8).for_each(|_| drop(second.round().unwrap()));
-            assert_eq!(second.server(), whole.server(), "{method} after round {stop}");
+            assert_eq!(second.server().state(), whole.server().state(), "{method} after round {stop}");
             assert_eq!(second.snapshot().unwrap(), whole.snapshot().unwrap(), "{method} after round {stop}");
         }
     }
@@ -287,7 +307,7 @@ fn what_a_client_learned_is_its_own() {
 /// Bytes are what was sent: nothing by the silent, all of it by the late, twice as much by those that repeat themselves.
 #[test]
 fn traffic_is_what_was_sent() {
-    let bytes = |fault: Fault| fault.act(upload(1, 9.0)).bytes;
+    let bytes = |fault: Fault| fault.apply(upload(1, 9.0)).bytes;
     let one = upload(1, 9.0).encoded_len() as u64;
     assert_eq!([Fault::Drop, Fault::Straggle, Fault::Duplicate].map(bytes), [0, one, 2 * one]);
     assert_eq!((bytes(Fault::Truncated), bytes(Fault::Stale)), (one / 2, one));
@@ -316,13 +336,13 @@ fn robust_averages_stand_a_lying_minority() {
         let losses: Vec<f64> = (0..6).map(|_| honest.round().unwrap().train_loss.unwrap()).collect();
         assert!(losses[5] < 0.7 * losses[0], "{aggregate} does not learn: {losses:?}");
     }
-    let centre = fedsi_fl::robust::Centre::Median;
-    let admission = Admission { quorum: 0.5, patience: 3, largest: 0.0, compare: true };
-    let aggregation = Aggregation { centre, ..Aggregation::mean(SpreadAverage::Variance, 1.0, 1) };
-    let mut server = Server::new(Shared::point(vec![0.0; 4]), aggregation, admission);
+    let admission = Admission { quorum: 0.5, patience: 3, outlier_factor: 0.0, compare: true };
+    let mean = Aggregation::mean(VarianceAverage::Variance, 1.0, 1);
+    let aggregation = Aggregation { estimator: RobustEstimator::Median, ..mean };
+    let mut server = server_with(SharedParameters::Point(vec![0.0; 4]), aggregation, admission);
     let uploads = [upload(0, 1.0), upload(1, 1e15), upload(2, 1.5), upload(3, 2.0)];
     assert!(server.complete(&ASKED, &uploads, vec![]).unwrap().left_out.is_empty());
-    assert_eq!(server.shared().values, [1.75; 4]);
+    assert_eq!(server.shared().values(), [1.75; 4]);
 }
 
 /// The guard against absurd updates changes nothing where nobody sends one, and neither does the draw of faults.
@@ -331,7 +351,7 @@ fn without_trouble_nothing_changes() {
     for method in METHODS {
         let of = |largest| {
             let mut config = config(method.name, 4);
-            config.federation.largest = largest;
+            config.federation.outlier_factor = largest;
             rounds(Config { rounds: 3, ..config })
         };
         let (records, with) = of(100.0);

@@ -3,19 +3,17 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use fedsi_bayes::{Predictive, Rule};
+use fedsi_bayes::Predictive;
 use fedsi_data::{Federation as _, Split};
-use fedsi_fl::aggregate::SpreadAverage;
-use fedsi_fl::belief::{Belief, PersonalModel};
-use fedsi_fl::config::{FinalPrior, NamedPrior, Profile};
+use fedsi_fl::client::{LocalData, PersonalModel, Predictions};
+use fedsi_fl::config::{FinalPrior, NamedPrior, Profile, VarianceAverage};
 use fedsi_fl::methods::Uncertainty;
-use fedsi_fl::predict::Predictions;
-use fedsi_fl::simulation::Evaluated;
-use fedsi_fl::work::LocalData;
+use fedsi_fl::parameters::Parameters;
+use fedsi_fl::simulation::EvaluationRequest;
 use fedsi_fl::{Config, Simulation};
-use support::{Clouds, clouds, config, simulation};
+use support::{Clouds, clouds, config, evaluations, global_values, models, simulation};
 
 /// A config whose prior variance is given, so that no data is set aside to choose it by.
 fn given_prior(method: &str, participants: usize) -> Config {
@@ -32,41 +30,53 @@ fn trained(config: Config, rounds: usize) -> Simulation {
     simulation
 }
 
-/// All personal models with their posteriors, and what they predict.
-fn models(simulation: &Simulation) -> Vec<(PersonalModel, Predictions)> {
-    let models = Mutex::new(Vec::new());
-    let save = |client: &Evaluated| {
-        models.lock().unwrap().push((client.model.clone(), client.predictions.clone()));
-        Ok(())
+/// The prior variance of a model's posterior.
+fn prior_variance(model: &PersonalModel) -> f64 {
+    let Parameters::Laplace(laplace) = &model.parameters else {
+        panic!("no posterior: {}", model.parameters.kind())
     };
+    laplace.fit.posterior().prior_variance()[0]
+}
+
+/// Posteriors are large: they reach the caller only where models are asked for, and their summaries always.
+#[test]
+fn models_are_handed_over_only_where_they_are_wanted() {
+    let simulation = trained(config("fedsi", 5), 1);
+    let mut summaries = Vec::new();
+    let request = EvaluationRequest { first: 0, models: false, further_inputs: &|_| Vec::new() };
     simulation
-        .evaluate(save, |client| {
-            assert_eq!(client.model.belief, Belief::Point, "kept in memory");
+        .evaluate(&request, |client| {
+            assert!(client.model.is_none(), "kept in memory");
+            summaries.push((client.client, client.posterior, client.predictions));
             Ok(())
         })
         .unwrap();
-    let mut models = models.into_inner().unwrap();
-    models.sort_by_key(|(model, _)| model.client);
-    models
+    summaries.sort_by_key(|(client, ..)| *client);
+    let with: Vec<_> = evaluations(&simulation)
+        .into_iter()
+        .map(|client| (client.client, client.posterior, client.predictions))
+        .collect();
+    assert!(with.iter().all(|(_, posterior, _)| posterior.is_some()));
+    assert_eq!(summaries, with);
 }
 
 /// Under a prior that says nothing, without noise, FedSI trains FedBABU's body.
 #[test]
 fn with_a_flat_prior_the_means_are_fedbabus() {
     let mut flat = given_prior("fedsi", 3);
-    (flat.fedsi.alpha, flat.fedsi.noise) = (1e30, 0.0);
+    (flat.fedsi.alpha, flat.training.weight_noise) = (1e30, 0.0);
     // A posterior variance sent by one participant would be a prior for the next round: one round is enough.
     let (fedsi, fedbabu) = (trained(flat, 1), trained(config("fedbabu", 3), 1));
-    assert_eq!(fedsi.server().shared().values, fedbabu.server().shared().values);
+    assert_eq!(fedsi.server().shared().values(), fedbabu.server().shared().values());
 }
 
 #[test]
 fn a_narrow_prior_holds_the_body_where_it_was() {
     let moved = |alpha: f64| {
         let mut config = config("fedsi", 5);
-        (config.fedsi.alpha, config.fedsi.noise) = (alpha, 0.0);
-        let before = simulation(config.clone(), clouds(5)).server().shared().values.clone();
-        let after = trained(config, 1).server().shared().values.clone();
+        (config.fedsi.alpha, config.training.weight_noise) = (alpha, 0.0);
+        let before = simulation(config.clone(), clouds(5)).server().shared().values().to_vec();
+        let after = trained(config, 1).server().shared().values().to_vec();
         before.iter().zip(after).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>()
     };
     let (wide, narrow) = (moved(10.0), moved(1e-5));
@@ -76,12 +86,12 @@ fn a_narrow_prior_holds_the_body_where_it_was() {
 /// One participant: the server's variances are that client's posterior where it chose, alpha elsewhere.
 #[test]
 fn variances_are_learned_where_a_subnetwork_was_chosen_and_alpha_elsewhere() {
-    for spread in [SpreadAverage::Deviation, SpreadAverage::Variance, SpreadAverage::Selected] {
+    for spread in [VarianceAverage::Deviation, VarianceAverage::Variance, VarianceAverage::Selected] {
         let mut config = config("fedsi", 1);
-        (config.fedsi.subnetwork, config.fedsi.alpha, config.fedsi.spread) = (0.25, 0.5, spread);
+        (config.fedsi.subnetwork, config.fedsi.alpha, config.fedsi.variance_average) = (0.25, 0.5, spread);
         config.fedsi.round_tolerance = 0.0;
         let simulation = trained(config, 1);
-        let variance = simulation.server().shared().variance.clone().unwrap();
+        let variance = simulation.server().shared().variance().map(<[f32]>::to_vec).unwrap();
         let learned: Vec<f32> = variance.iter().copied().filter(|&v| v != 0.5).collect();
         assert_eq!(variance.len(), 56);
         assert_eq!(learned.len(), 14, "a quarter of 56");
@@ -112,12 +122,12 @@ fn a_round_tells_what_its_subnetworks_were_like() {
 #[test]
 fn variances_are_sent_in_every_so_many_rounds() {
     let mut config = config("fedsi", 5);
-    (config.fedsi.every, config.fedsi.round_tolerance) = (2, 0.0);
+    (config.fedsi.posterior_interval, config.fedsi.round_tolerance) = (2, 0.0);
     let mut simulation = simulation(config, clouds(5));
-    let mut before = simulation.server().shared().variance.clone();
+    let mut before = simulation.server().shared().variance().map(<[f32]>::to_vec);
     for round in 1..=4 {
         let record = simulation.round().unwrap();
-        let after = simulation.server().shared().variance.clone();
+        let after = simulation.server().shared().variance().map(<[f32]>::to_vec);
         let due = round % 2 == 0;
         assert_eq!((record.subnetwork.is_some(), after != before), (due, due), "round {round}");
         assert_eq!(record.seconds.posterior > 0.0, due, "round {round}");
@@ -128,14 +138,14 @@ fn variances_are_sent_in_every_so_many_rounds() {
 /// A network with dead units: the paper's rule chooses them first, and learns nothing of them.
 #[test]
 fn the_papers_rule_prefers_what_has_no_curvature() {
-    let dead = |rule: Rule| {
+    let dead = |rule: &str| {
         let mut config = config("fedsi", 5);
         config.model.body[1] = fedsi_nn::LayerSpec::Relu;
-        (config.fedsi.rule, config.fedsi.subnetwork, config.fedsi.noise) = (rule, 0.1, 0.0);
-        (config.training.rate, config.training.epochs) = (0.3, 20); // kills units
+        (config.fedsi.rule, config.fedsi.subnetwork, config.training.weight_noise) = (rule.into(), 0.1, 0.0);
+        (config.training.learning_rate, config.training.epochs) = (0.3, 20); // kills units
         simulation(config, clouds(5)).round().unwrap().subnetwork.unwrap().zero_curvature
     };
-    let (variance, live) = (dead(Rule::Variance), dead(Rule::Live));
+    let (variance, live) = (dead("variance"), dead("live"));
     assert!(variance > live, "without curvature: {variance} by variance, {live} by live");
 }
 
@@ -145,10 +155,12 @@ fn a_posterior_makes_predictions_less_sure() {
     let confidence = |predictive: Predictive| {
         let mut config = config("fedsi", 5);
         config.fedsi.predictive = predictive;
-        let all = models(&trained(config, 3));
+        let all = evaluations(&trained(config, 3));
         let mut sum = 0.0;
-        for (_, predictions) in &all {
-            let Predictions::Classes { classes, probabilities, .. } = predictions else { panic!("classes") };
+        for client in &all {
+            let Predictions::Classes { classes, probabilities, .. } = &client.predictions else {
+                panic!("classes")
+            };
             for row in probabilities.chunks_exact(*classes) {
                 assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{row:?}");
                 sum += row.iter().copied().fold(0.0, f32::max);
@@ -169,18 +181,18 @@ fn a_novel_client_is_personalised_like_everyone() {
         let config = given_prior(method.name, 3);
         let simulation = trained(config.clone(), 2);
         let data = LocalData::all(clouds(5).samples(4, Split::Train));
-        let novel = simulation.welcome(9, &data).unwrap();
-        let tuned = novel.parameters != simulation.global_parameters();
+        let novel = simulation.join(9, &data).unwrap();
+        let tuned = novel.parameters.values() != global_values(&simulation);
         assert!(tuned, "{}: a novel client tunes something", method.name);
         let procedure = (method.declare)(&config);
         assert_eq!(
-            novel.belief != Belief::Point,
+            !matches!(novel.parameters, Parameters::Point(_)),
             procedure.uncertainty != Uncertainty::None,
             "{}",
             method.name
         );
         if procedure.kept == fedsi_fl::Part::Nothing && !procedure.personalise.is_empty() {
-            assert_eq!(simulation.welcome(4, &data).unwrap(), models(&simulation)[4].0, "{}", method.name);
+            assert_eq!(simulation.join(4, &data).unwrap(), models(&simulation)[4], "{}", method.name);
         }
     }
 }
@@ -191,11 +203,11 @@ fn the_spread_grows_away_from_the_data() {
     let mut config = config("fedsi", 5);
     config.fedsi.subnetwork = 1.0;
     let simulation = trained(config, 5);
-    let (model, _) = models(&simulation).remove(0);
+    let model = models(&simulation).remove(0);
     let near = clouds(5).samples(0, Split::Test).inputs;
     let far: Vec<f32> = near.iter().map(|x| -3.0 * x).collect();
     let mean = |inputs: &[f32]| {
-        let spread = simulation.predictor().spread(&model, inputs);
+        let spread = simulation.client().spread(&model, inputs).unwrap();
         spread.iter().sum::<f64>() / spread.len() as f64
     };
     assert!(mean(&far) > 1.5 * mean(&near), "far {}, near {}", mean(&far), mean(&near));
@@ -203,19 +215,27 @@ fn the_spread_grows_away_from_the_data() {
 
 #[test]
 fn the_paper_profile_is_the_papers() {
-    let paper = Config::defaults("fedsi", fedsi_data::DatasetName::Mnist, fedsi_data::Size::Small)
-        .with_profile(Profile::Paper);
-    assert_eq!((paper.fedsi.alpha, paper.training.rate, paper.fedsi.subnetwork), (1e-4, 1e-2, 0.05));
-    assert_eq!((&paper.fedsi.rule, paper.fedsi.predictive), (&Rule::Variance, Predictive::Probit));
-    assert_eq!((paper.fedsi.spread, paper.fedsi.noise), (SpreadAverage::Deviation, 0.0));
-    assert_eq!(paper.fedsi.every, 1);
+    let registry = fedsi_fl::Registry::builtin();
+    let defaults = |method, dataset, profile| {
+        registry.profile_defaults(method, dataset, fedsi_data::Size::Small, profile).unwrap()
+    };
+    let paper = defaults("fedsi", "mnist", Profile::Paper);
+    assert_eq!((paper.fedsi.alpha, paper.training.learning_rate, paper.fedsi.subnetwork), (1e-4, 1e-2, 0.05));
+    assert_eq!((paper.fedsi.rule.as_str(), paper.fedsi.predictive), ("variance", Predictive::Probit));
+    assert_eq!(
+        (paper.fedsi.variance_average, paper.training.weight_noise),
+        (VarianceAverage::Deviation, 0.0)
+    );
+    assert_eq!(paper.fedsi.posterior_interval, 1);
     assert_eq!(paper.fedsi.prior_variance, FinalPrior::Named(NamedPrior::Server));
-    let cnn = Config::defaults("fedsi", fedsi_data::DatasetName::Cifar10, fedsi_data::Size::Small);
-    assert_eq!(cnn.with_profile(Profile::Paper).fedsi.subnetwork, 0.07);
-    let other = Config::defaults("fedavg", fedsi_data::DatasetName::Mnist, fedsi_data::Size::Small);
-    let mut changed = other.clone().with_profile(Profile::Paper);
+    assert_eq!(defaults("fedsi", "cifar-10", Profile::Paper).fedsi.subnetwork, 0.07);
+    let mut changed = defaults("fedavg", "mnist", Profile::Paper);
     changed.profile = Profile::Calibrated;
-    assert_eq!(changed, other, "other methods have one set of defaults");
+    assert_eq!(
+        changed,
+        defaults("fedavg", "mnist", Profile::Calibrated),
+        "other methods have one set of defaults"
+    );
 }
 
 /// For four fifths of the rounds a fifth of the data is set aside; then the prior variance is chosen by it, and the
@@ -231,21 +251,21 @@ fn the_prior_variance_is_chosen_once_on_data_set_aside() {
         if let Some(calibration) = record.calibration {
             let aside: usize = record.participants.iter().map(|client| (10 + client) / 5).sum();
             assert_eq!(calibration.samples, aside, "a fifth of each participant's data");
-            assert_eq!(simulation.chosen_prior_variance(), Some(calibration.chosen));
+            assert_eq!(simulation.server().prior_variance(), Some(calibration.chosen));
             let (first, last) =
                 (calibration.prior_variances[0], *calibration.prior_variances.last().unwrap());
             assert!((first..=last).contains(&calibration.chosen), "{calibration:?}");
         }
     }
-    let chosen = simulation.chosen_prior_variance().unwrap();
-    for (model, _) in models(&simulation) {
-        let prior = model.belief.laplace().unwrap().posterior.prior_variance()[0];
+    let chosen = simulation.server().prior_variance().unwrap();
+    for model in models(&simulation) {
+        let prior = prior_variance(&model);
         assert!((prior - chosen).abs() < 1e-12, "client {}: {prior}, chosen {chosen}", model.client);
     }
     auto.fedsi.prior_variance = FinalPrior::Fixed(0.5);
     let mut fixed = support::simulation(auto, clouds(5));
     assert!((0..5).all(|_| fixed.round().unwrap().calibration.is_none()), "nothing to choose");
-    let given = models(&fixed).remove(0).0.belief.laplace().unwrap().posterior.prior_variance()[0];
+    let given = prior_variance(&models(&fixed)[0]);
     assert_eq!(given, 0.5);
 }
 
@@ -256,9 +276,9 @@ fn the_whole_network_is_tuned_around_the_mean() {
         let mut config = config("fedsi", 5);
         (config.fedsi.tune, config.fedsi.alpha) = (fedsi_fl::config::Tuned::All, alpha);
         let simulation = simulation(config, clouds(5)); // no round: every variance is alpha
-        let before = simulation.global_parameters();
-        let (model, _) = models(&simulation).remove(0);
-        let body = before.iter().zip(&model.parameters).take(56);
+        let before = global_values(&simulation);
+        let model = models(&simulation).remove(0);
+        let body = before.iter().zip(model.parameters.values()).take(56);
         body.map(|(a, b)| f64::from((a - b).abs())).sum::<f64>()
     };
     let (wide, narrow) = (moved(1.0), moved(1e-6));
@@ -279,6 +299,6 @@ fn a_client_that_diverges_spoils_no_variance() {
     let record = simulation.round().unwrap();
     assert_eq!(record.left_out.len(), 1);
     assert!(record.left_out[0].reason.contains("not finite"), "{:?}", record.left_out);
-    let variance = simulation.server().shared().variance.as_ref().unwrap();
+    let variance = simulation.server().shared().variance().unwrap();
     assert!(variance.iter().all(|v| v.is_finite() && *v > 0.0));
 }

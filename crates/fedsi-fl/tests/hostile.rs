@@ -1,73 +1,36 @@
-//! Two hundred thousand hostile messages, models, predictions, checkpoints and configs: read or refused on one line,
+//! A hundred thousand damaged messages and configs: read or refused on one line,
 //! without a panic, and without memory that the bytes cannot back.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use fedsi_fl::aggregate::{Shared, Variances};
-use fedsi_fl::checkpoint::Checkpoint;
-use fedsi_fl::config::{Overrides, commented, resolve};
-use fedsi_fl::message::{Download, Upload};
-use fedsi_fl::simulation::Evaluated;
-use fedsi_fl::{Config, read_predictions};
-use fedsi_random::{ChaCha8Rng, Purpose, Streams};
-use rand::RngExt as _;
-use support::{clouds, config, simulation};
+use fedsi_fl::Config;
+use fedsi_fl::config::{Overrides, commented};
+use fedsi_fl::executor::{EvaluationData, Outcome, Task, Work, Worker};
+use fedsi_fl::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
+use fedsi_fl::resolve;
+use fedsi_fl::wire::{Download, PriorScores, Upload, Variances, decode_parameters, encode_parameters};
+use support::damage::{CASES, hostile_cases};
 
-/// Damaged bytes of each kind.
-const CASES: usize = 40_000;
-
-/// What a few kilobytes may cost, whatever they promise.
-const MOST_BYTES: u64 = 8 << 20;
-
-const TELLING: [u8; 12] = [0, 1, 8, 127, 128, 255, b'9', b'[', b',', b'"', b'{', b'\n'];
-
-/// Overwrites, inserts, removes or cuts off bytes: mostly near the beginning, where headers are.
-fn damaged(good: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
-    let mut bytes = good.to_vec();
-    for _ in 0..rng.random_range(1..6) {
-        let reach = if rng.random_bool(0.7) { bytes.len().min(400) } else { bytes.len() };
-        if reach == 0 {
-            break;
-        }
-        let at = rng.random_range(0..reach);
-        let byte =
-            if rng.random_bool(0.5) { TELLING[rng.random_range(0..TELLING.len())] } else { rng.random() };
-        match rng.random_range(0..8) {
-            0..5 => bytes[at] = byte,
-            5 => bytes.insert(at, byte),
-            6 => drop(bytes.remove(at)),
-            _ => bytes.truncate(at),
-        }
-    }
-    bytes
-}
+/// Damaged bytes of messages that hold others: there are many kinds of them.
+const FEWER_CASES: usize = 4_000;
 
 fn hostile(name: &str, good: &[u8], read: impl Fn(&[u8]) -> Result<(), String>) {
-    let mut rng = Streams::new(good.len() as u64).stream(Purpose::Batches, 0, 0);
-    for case in 0..CASES {
-        let bytes = damaged(good, &mut rng);
-        let mut outcome = Ok(());
-        let used = allocation_counter::measure(|| outcome = read(&bytes));
-        assert!(used.bytes_max < MOST_BYTES, "{name}, case {case}: {} bytes of memory", used.bytes_max);
-        if let Err(error) = outcome {
-            assert!(!error.contains('\n'), "{name}, case {case}: {error}");
-        }
-    }
-    read(good).unwrap_or_else(|error| panic!("{name}: undamaged, it is refused: {error}"));
+    hostile_cases(CASES, name, good, read);
 }
 
 #[test]
 fn uploads() {
-    let spread = Some(Variances { selected: Some(vec![1, 5, 7]), values: vec![0.5; 3] });
-    let upload = Upload { round: 3, client: 4, samples: 5, loss: Some(0.5), shared: vec![1.0; 30], spread };
+    let variances = Some(Variances { selected: Some(vec![1, 5, 7]), values: vec![0.5; 3] });
+    let upload =
+        Upload { round: 3, client: 4, samples: 5, loss: Some(0.5), shared: vec![1.0; 30], variances };
     hostile("upload", &upload.encode().unwrap(), |bytes| {
         let upload = Upload::decode(bytes).map_err(|error| error.to_string())?;
         // What can be read must not harm whoever looks at it.
-        if let Some(spread) = upload.spread.filter(|spread| spread.objection(30).is_none()) {
-            let _ = spread.pairs().count();
+        if let Some(variances) = upload.variances.filter(|variances| variances.check(30).is_ok()) {
+            let _ = variances.pairs().count();
         }
         Ok(())
     });
@@ -75,61 +38,130 @@ fn uploads() {
 
 #[test]
 fn downloads() {
-    let download = Download { round: 7, shared: Cow::Owned(Shared::gaussian(vec![0.5; 30], 0.25)) };
+    let shared = Arc::new(SharedParameters::Gaussian(Gaussian::uniform(vec![0.5; 30], 0.25)));
+    let download = Download {
+        variances_wanted: true,
+        data_set_aside: true,
+        prior_variance: Some(0.75),
+        ..Download::new(7, shared)
+    };
     hostile("download", &download.encode().unwrap(), |bytes| {
         Download::decode(bytes).map(drop).map_err(|error| error.to_string())
     });
 }
 
 #[test]
-fn checkpoints_with_a_right_checksum() {
-    for method in ["fedsi", "bpfed", "fedpop"] {
-        let mut run = simulation(config(method, 3), clouds(3));
-        run.round().unwrap();
-        let checkpoint = Checkpoint {
-            snapshot: run.snapshot().unwrap(),
-            settings: "settings".to_owned(),
-            progress: fedsi_fl::checkpoint::Progress::default(),
-        };
-        let sealed = checkpoint.encode().unwrap();
-        // The header, and then a body whose checksum is made to fit: what a hostile file would have.
-        hostile(method, &sealed, |bytes| Checkpoint::decode(bytes).map(drop));
-        hostile(method, &sealed[fedsi_fl::checkpoint::BODY..], |body| {
-            let found = Checkpoint::decode(&fedsi_fl::checkpoint::sealed(body))?;
-            let mut other = simulation(config(method, 3), clouds(3));
-            other.restore(found.snapshot)
+fn prior_scores() {
+    let scores = PriorScores { round: 4, client: 1, samples: 20, losses: vec![1.5, 0.25, 3.0] };
+    hostile("prior scores", &scores.encode().unwrap(), |bytes| {
+        PriorScores::decode(bytes).map(drop).map_err(|error| error.to_string())
+    });
+}
+
+#[test]
+fn kept_parameters() {
+    for kept in [
+        Parameters::Point(vec![0.5; 30]),
+        Parameters::Gaussian(Gaussian::uniform(vec![0.5; 30], 0.25)),
+        Parameters::Samples(HeadSamples { values: vec![0.5; 30], samples: vec![0.25; 60] }),
+    ] {
+        hostile(kept.kind(), &encode_parameters(&kept).unwrap(), |bytes| {
+            decode_parameters(bytes).map(drop).map_err(|error| error.to_string())
         });
     }
 }
 
+/// Tasks of every kind, and outcomes of every kind and every kind of parameters: whoever can read a damaged one can also
+/// work with it, and predict with a damaged model.
 #[test]
-fn models_and_predictions() {
-    for method in ["fedsi", "bpfed", "fedpop"] {
-        let mut run = simulation(config(method, 3), clouds(3));
-        run.round().unwrap();
-        let bytes = std::sync::Mutex::new(Vec::new());
-        let save = |evaluated: &Evaluated| {
-            *bytes.lock().unwrap() = fedsi_fl::model_bytes(run.network(), &evaluated.model).unwrap();
-            Ok(())
-        };
-        run.evaluate(save, |_| Ok(())).unwrap();
-        let bytes = bytes.into_inner().unwrap();
-        hostile(method, &bytes, |bytes| fedsi_fl::read_model(run.network(), bytes).map(drop));
+fn tasks_and_outcomes() {
+    for method in ["fedavg", "fedsi", "fedsi-fac", "pfedbayes", "fedpop"] {
+        let mut config = support::config(method, 3);
+        config.validation.fraction = 0.2;
+        let simulation = support::simulation(config, support::clouds(3));
+        let client = simulation.client();
+        let worker = Worker::new(Arc::clone(client), support::clouds(3));
+        let mut download = simulation.server().training_download();
+        download.prior_candidates = vec![0.5, 1.0];
+        let download = Arc::new(download);
+        let kept = client.initial().part(client.procedure().kept.range(client.network().layout()));
+        let evaluate = |on| Work::Evaluate { on, further_inputs: vec![0.5; 12], return_model: true };
+        let mut works = vec![Work::Train, evaluate(EvaluationData::Test), evaluate(EvaluationData::HeldOut)];
+        if download.data_set_aside {
+            works.push(Work::ScorePriorVariances);
+        }
+        for work in works {
+            let name = format!("{method}, {work:?}");
+            let task = Task { client: 1, work, download: Arc::clone(&download), kept: Some(kept.clone()) };
+            hostile_cases(FEWER_CASES, &name, &task.encode().unwrap(), |bytes| {
+                Task::decode(bytes).map(drop).map_err(|error| error.to_string())
+            });
+            let outcome = worker.perform(task);
+            assert!(outcome.result.is_ok(), "{name}: {outcome:?}");
+            hostile_cases(FEWER_CASES, &name, &outcome.encode().unwrap(), |bytes| {
+                Outcome::decode(bytes, client).map(drop).map_err(|error| error.to_string())
+            });
+        }
     }
-    let tensors = [
-        fedsi_fl::Values::f64("mean", vec![4, 2], &[1.0; 8]),
-        fedsi_fl::Values::f64("variance", vec![4, 2], &[1.0; 8]),
-        fedsi_fl::Values::f64("targets", vec![4, 2], &[1.0; 8]),
-        fedsi_fl::Values::i64("client", [0, 0, 1, 1].into_iter()),
-    ];
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fedsi_fl::write_tensors(file.path(), &tensors, None).unwrap();
-    hostile("predictions", &std::fs::read(file.path()).unwrap(), |bytes| read_predictions(bytes).map(drop));
+}
+
+/// A task whose parts were damaged one by one, so that the whole can be read: the worker refuses it in one line, or does
+/// it.
+#[test]
+fn workers_refuse_what_does_not_fit() {
+    for method in ["fedavg", "fedper", "fedsi", "pfedbayes", "bpfed", "fedpop"] {
+        let simulation = support::simulation(support::config(method, 3), support::clouds(3));
+        let worker = Worker::new(Arc::clone(simulation.client()), support::clouds(3));
+        let download = simulation.server().training_download();
+        let size = download.shared.values().len();
+        let gaussian = |size| Arc::new(SharedParameters::Gaussian(Gaussian::uniform(vec![0.1; size], 0.5)));
+        let point = |size| Arc::new(SharedParameters::Point(vec![0.1; size]));
+        let wrong_kind = if download.shared.variance().is_some() { point(size) } else { gaussian(size) };
+        let wrong_size =
+            if download.shared.variance().is_some() { gaussian(size + 1) } else { point(size + 1) };
+        for shared in [wrong_kind, wrong_size] {
+            let download = Arc::new(Download { shared, ..download.clone() });
+            for work in [
+                Work::Train,
+                Work::ScorePriorVariances,
+                Work::Evaluate { on: EvaluationData::Test, further_inputs: vec![], return_model: true },
+            ] {
+                let outcome =
+                    worker.perform(Task { client: 1, work, download: Arc::clone(&download), kept: None });
+                let error = outcome.result.unwrap_err().to_string();
+                let named =
+                    error.contains("the download does not fit") || error.contains("no samples set aside");
+                assert!(named && !error.contains('\n'), "{method}: {error}");
+            }
+        }
+        for kept in [
+            Parameters::Point(vec![0.5; 9]),
+            Parameters::Gaussian(Gaussian::uniform(vec![0.5; 9], 0.25)),
+            Parameters::Samples(HeadSamples { values: vec![0.5; 9], samples: vec![0.25; 7] }),
+        ] {
+            let download = Arc::new(download.clone());
+            let outcome = worker.perform(Task { client: 1, work: Work::Train, download, kept: Some(kept) });
+            let error = outcome.result.unwrap_err().to_string();
+            assert!(error.contains("its kept parameters do not fit: expected"), "{method}: {error}");
+        }
+        let task = |client, further_inputs| Task {
+            client,
+            work: Work::Evaluate { on: EvaluationData::Test, further_inputs, return_model: false },
+            download: Arc::new(simulation.server().personal_download()),
+            kept: None,
+        };
+        for (task, expected) in
+            [(task(7, vec![]), "there is no client 7: the data has 3 clients"), (task(1, vec![0.5; 7]), "7")]
+        {
+            let error = worker.perform(task).result.unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains('\n'), "{method}: {error}");
+        }
+    }
 }
 
 #[test]
 fn configs() {
-    let config = Config::defaults("fedsi", fedsi_data::DatasetName::Digits, fedsi_data::Size::Small);
+    let config = Config::defaults("fedsi", "digits", fedsi_data::Size::Small).unwrap();
     let text = commented(&config).unwrap();
     // Without its comments: damage should hit settings.
     let bare: String = text

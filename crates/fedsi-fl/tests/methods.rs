@@ -3,9 +3,10 @@
 
 mod support;
 
+use fedsi_bayes::Rules;
 use fedsi_fl::Part;
 use fedsi_fl::methods::METHODS;
-use support::{clouds, config, personal_models, simulation};
+use support::{clouds, config, global_values, personal_models, simulation};
 
 const ROUNDS: usize = 3;
 
@@ -94,11 +95,11 @@ fn tuning_moves_just_what_it_should() {
 #[test]
 fn fedbabu_never_moves_the_common_head_while_training() {
     let mut simulation = simulation(config("fedbabu", 5), clouds(5));
-    let before = simulation.global_parameters();
+    let before = global_values(&simulation);
     for _ in 0..ROUNDS {
         simulation.round().unwrap();
     }
-    let after = simulation.global_parameters();
+    let after = global_values(&simulation);
     assert_eq!(before[BODY..], after[BODY..], "the head");
     assert_ne!(before[..BODY], after[..BODY], "the body");
 }
@@ -108,7 +109,7 @@ fn a_client_never_drawn_starts_from_its_initial_personal_part() {
     // One participant of five for one round: four clients were never drawn.
     let config = untuned("fedper", 1);
     let mut run = simulation(config.clone(), clouds(5));
-    let initial = run.global_parameters();
+    let initial = global_values(&run);
     let drawn = run.round().unwrap().participants[0];
     let models = personal_models(config, clouds(5), 1);
     for (client, model) in models.iter().enumerate() {
@@ -140,7 +141,9 @@ fn traffic_is_known_beforehand() {
     for method in METHODS {
         let config = config(method.name, 4);
         let mut simulation = simulation(config.clone(), clouds(5));
-        let expected = (method.declare)(&config).traffic(simulation.network().layout());
+        let expected = (method.declare)(&config)
+            .traffic(simulation.client().network().layout(), &Rules::builtin())
+            .unwrap();
         let workers = if method.name == "local" { 0 } else { 4 };
         let found = simulation.round().unwrap().bytes;
         // Numbers in an envelope have more or fewer digits.

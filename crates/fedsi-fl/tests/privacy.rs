@@ -6,8 +6,8 @@ mod support;
 use fedsi_fl::Config;
 use fedsi_fl::config::FinalPrior;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::privacy::Accountant;
-use support::{clouds, config, personal_models, simulation};
+use fedsi_fl::server::Accountant;
+use support::{clouds, config, global_values, personal_models, simulation};
 
 fn private(method: &str, noise: f64) -> Config {
     let mut config = config(method, 4);
@@ -30,10 +30,14 @@ fn every_method_runs_with_noise_and_counts_it() {
                 method.name
             );
             let shared = simulation.server().shared();
-            assert!(shared.values.iter().all(|value| value.is_finite()), "{}", method.name);
-            assert!(shared.variance.iter().flatten().all(|v| v.is_finite() && *v > 0.0), "{}", method.name);
+            assert!(shared.values().iter().all(|value| value.is_finite()), "{}", method.name);
+            assert!(
+                shared.variance().iter().copied().flatten().all(|v| v.is_finite() && *v > 0.0),
+                "{}",
+                method.name
+            );
         }
-        assert_eq!(simulation.epsilon().is_some(), method.name != "local");
+        assert_eq!(simulation.server().epsilon().is_some(), method.name != "local");
     }
 }
 
@@ -58,9 +62,9 @@ fn a_round_moves_the_server_by_the_clip_at_most() {
     config.privacy.clip = 0.05;
     let mut simulation = simulation(config, clouds(8));
     for _ in 0..3 {
-        let before = simulation.global_parameters();
+        let before = global_values(&simulation);
         simulation.round().unwrap();
-        let after = simulation.global_parameters();
+        let after = global_values(&simulation);
         let moved: f32 = before.iter().zip(&after).map(|(a, b)| (a - b).powi(2)).sum();
         assert!(moved.sqrt() < 0.06 && moved > 0.0, "moved by {}", moved.sqrt());
     }
@@ -82,7 +86,7 @@ fn personal_parts_have_no_noise() {
 #[test]
 fn with_privacy_updates_are_not_compared() {
     let mut config = private("fedavg", 1.0);
-    config.federation.largest = 1.0; // without privacy the upper half would be refused
+    config.federation.outlier_factor = 1.0; // without privacy the upper half would be refused
     let record = simulation(config.clone(), clouds(8)).round().unwrap();
     assert!(record.left_out.is_empty(), "{:?}", record.left_out);
     config.privacy.noise = 0.0;

@@ -6,14 +6,13 @@ mod support;
 use std::sync::Arc;
 
 use fedsi_data::{Federation as _, Split};
-use fedsi_fl::State;
+use fedsi_fl::client::{LocalData, Predictions};
 use fedsi_fl::config::Weighting;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::work::{LocalData, LocalWork, ServerGaussian, Trade, Workbench};
-use fedsi_fl::{Config, RunError, Simulation};
-use fedsi_nn::Loss;
-use fedsi_random::{Purpose, Streams};
-use support::{Clouds, clouds, config, simulation};
+use fedsi_fl::server::ServerError;
+use fedsi_fl::wire::Download;
+use fedsi_fl::{Config, Simulation, SimulationError};
+use support::{Clouds, clouds, config, evaluations, global_values, simulation};
 
 fn with_broken_client() -> Arc<Clouds> {
     Arc::new(Clouds { clients: 5, samples: 10, broken: Some(2) })
@@ -35,7 +34,7 @@ fn a_client_whose_numbers_explode_is_left_out_and_named_for_every_method() {
             let record = simulation.round().unwrap();
             let named: Vec<usize> = record.left_out.iter().map(|out| out.client).collect();
             assert!(named.contains(&2), "{}: left out {:?}", method.name, record.left_out);
-            assert!(simulation.global_parameters().iter().all(|x| x.is_finite()), "{}", method.name);
+            assert!(global_values(&simulation).iter().all(|x| x.is_finite()), "{}", method.name);
         }
     }
 }
@@ -54,18 +53,11 @@ fn a_client_left_out_of_a_round_does_not_blank_its_validation() {
 fn a_client_that_diverges_at_the_end_has_no_scores_and_the_others_do() {
     let mut simulation = simulation(explosive("fedavg-ft"), with_broken_client());
     simulation.round().unwrap();
-    let mut predicted = Vec::new();
-    simulation
-        .evaluate(
-            |_| Ok(()),
-            |client| {
-                predicted.push((client.samples, client.predictions.len()));
-                Ok(())
-            },
-        )
-        .unwrap();
-    for (client, (samples, predictions)) in predicted.into_iter().enumerate() {
-        assert_eq!(predictions, if client == 2 { 0 } else { samples }, "client {client}");
+    let evaluated = evaluations(&simulation);
+    assert_eq!(evaluated.len(), 5);
+    for (client, evaluation) in evaluated.into_iter().enumerate() {
+        let expected = if client == 2 { 0 } else { evaluation.samples };
+        assert_eq!((evaluation.client, evaluation.predictions.len()), (client, expected));
     }
 }
 
@@ -74,11 +66,14 @@ fn below_the_quorum_a_run_stops_and_says_who_failed() {
     let mut config = explosive("fedavg");
     config.federation.quorum = 1.0;
     let mut simulation = simulation(config, with_broken_client());
-    let before = simulation.global_parameters();
+    let before = global_values(&simulation);
     let error = simulation.round().unwrap_err();
-    assert!(matches!(error, RunError::Quorum { round: 1, needed: 5, .. }), "{error}");
+    assert!(
+        matches!(error, SimulationError::Server(ServerError::Quorum { round: 1, needed: 5, .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("client 2"), "{error}");
-    assert_eq!(simulation.global_parameters(), before, "a failed round changes nothing");
+    assert_eq!(global_values(&simulation), before, "a failed round changes nothing");
     assert!(!error.is_bad_input(), "it happened while running");
 }
 
@@ -89,7 +84,7 @@ fn weighting_by_samples_counts_larger_clients_more() {
         config.federation.weighting = weighting;
         let mut simulation = simulation(config, clouds(5));
         simulation.round().unwrap();
-        simulation.global_parameters()
+        global_values(&simulation)
     };
     assert_ne!(of(Weighting::Uniform), of(Weighting::Samples));
 }
@@ -107,7 +102,7 @@ fn held_out_data_is_scored_and_not_learned_from() {
     config.validation.fraction = 0.0;
     let mut without = simulation(config, clouds(5));
     assert_eq!(without.round().unwrap().validation, None);
-    assert_ne!(with.global_parameters(), without.global_parameters());
+    assert_ne!(global_values(&with), global_values(&without));
 }
 
 #[test]
@@ -127,37 +122,54 @@ fn more_participants_than_clients_are_refused_when_the_data_says_how_many_there_
 
 /// A client that works alone, as on a distant site, does what it would have done in the simulation.
 #[test]
-fn a_client_alone_does_what_it_does_in_a_cohort() {
+fn a_client_alone_does_what_it_does_in_a_simulation() {
     let mut config = config("fedsi", 1);
     config.fedsi.prior_variance = fedsi_fl::config::FinalPrior::Fixed(1.0); // nothing is set aside
-    let mut simulation = simulation(config.clone(), clouds(5));
-    let start = simulation.global_parameters();
-    let client = simulation.round().unwrap().participants[0];
+    let mut simulation = simulation(config, clouds(5));
+    let (initial, download) = (global_values(&simulation), simulation.server().training_download());
+    let number = simulation.round().unwrap().participants[0];
 
-    let streams = Streams::new(config.seed);
-    let network = simulation.network().clone();
-    let trade = Trade::new(network.clone(), Loss::CrossEntropy, config.training.clone(), 0.0, streams);
-    let procedure = (fedsi_fl::methods::find("fedsi").unwrap().declare)(&config);
-    let body = network.layout().body();
-    let prior = |index| if body.contains(&index) { config.fedsi.alpha as f32 } else { f32::INFINITY };
-    let work = LocalWork {
-        client,
-        round: 1,
-        purpose: Purpose::Batches,
-        server: Some(Arc::new(ServerGaussian {
-            mean: start.clone(),
-            variance: (0..start.len()).map(prior).collect(),
-        })),
-        start: State::point(start),
-        inference: procedure.round_inference(),
-        phases: procedure.local,
-    };
-    let data = LocalData::all(clouds(5).samples(client, Split::Train));
-    let trained = trade.carry_out(work.clone(), &data, &mut Workbench::default());
-    assert_eq!(trained.state.values, simulation.global_parameters());
+    let client = simulation.client();
+    let data = LocalData::all(clouds(5).samples(number, Split::Train));
+    let trained = client.train(number, &download, None, &data).unwrap();
+    assert_eq!(trained.upload.shared, simulation.server().shared().values());
+    assert_eq!(trained.kept.values(), [0.0_f32; 0], "FedSI keeps nothing");
+    let head = client.network().layout().head();
+    assert_eq!(global_values(&simulation)[head.clone()], initial[head], "the head is frozen");
 
-    // A bench that was used before gives the same result.
-    let mut bench = Workbench::default();
-    let _ = trade.carry_out(LocalWork { round: 9, ..work.clone() }, &data, &mut bench);
-    assert_eq!(trade.carry_out(work, &data, &mut bench), trained);
+    // A thread whose trainers were used before gives the same result.
+    let later = Download { round: 9, ..download.clone() };
+    assert_ne!(client.train(number, &later, None, &data).unwrap().upload.shared, trained.upload.shared);
+    let again = client.train(number, &download, None, &data).unwrap();
+    assert_eq!(
+        (again.upload, again.kept, again.posterior),
+        (trained.upload, trained.kept, trained.posterior)
+    );
+}
+
+/// Clients have different numbers of test samples, so that the mean over clients is not the mean over samples.
+#[test]
+fn a_whole_run_is_its_rounds_and_an_evaluation() {
+    let mut config = Config { rounds: 3, ..config("fedper", 5) };
+    config.training.learning_rate = 1e-4; // far from perfect
+    let mut stepwise = simulation(config.clone(), clouds(5));
+    for _ in 0..3 {
+        stepwise.round().unwrap();
+    }
+    let mut whole = simulation(config, clouds(5));
+    whole.round().unwrap();
+    let evaluation = whole.run().unwrap();
+    assert_eq!(whole.server().round(), 3, "the rounds that were left");
+    assert_eq!(evaluation.clients, evaluations(&stepwise));
+
+    let mut pooled = Predictions::none(evaluation.task);
+    for client in &evaluation.clients {
+        pooled.append(client.predictions.clone()).unwrap();
+    }
+    let scores = evaluation.scores().unwrap();
+    assert_eq!(scores.nll(), pooled.scores().nll());
+    let by_client = evaluation.clients.iter().map(|client| client.predictions.scores().accuracy().unwrap());
+    let mean = by_client.sum::<f64>() / 5.0;
+    assert!((scores.accuracy().unwrap() - mean).abs() < 1e-12);
+    assert_ne!(scores.accuracy(), pooled.scores().accuracy(), "a case in which the two differ");
 }

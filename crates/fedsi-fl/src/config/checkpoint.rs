@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ConfigError;
+use super::range::number;
+
 /// How often a run's state is saved while it goes on, and where clients' state is. Changes no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,5 +26,10 @@ impl CheckpointConfig {
     #[must_use]
     pub fn defaults() -> Self {
         Self { rounds: 0, seconds: 30.0, state_dir: PathBuf::new() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let day = "a number from 0 to 86400";
+        number("checkpoint.seconds", self.seconds, |x| (0.0..=86_400.0).contains(&x), day)
     }
 }

@@ -16,7 +16,7 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// The text is no TOML.
+    /// The text is not TOML.
     #[error("{origin} is not valid TOML{place}: {reason}")]
     Syntax {
         /// The file or flag.
@@ -26,14 +26,14 @@ pub enum ConfigError {
         /// The parser's words.
         reason: String,
     },
-    /// A setting on the command line that is none.
-    #[error("`--set {text}`: expected KEY=VALUE, as in `--set training.batch=20`")]
+    /// Text that is no setting.
+    #[error("`{text}`: expected KEY=VALUE, as in training.batch_size=20")]
     Assignment {
         /// What was given.
         text: String,
     },
     /// A key that does not exist.
-    #[error("unknown key `{key}` in {origin}{hint}; `fedsi config` shows all keys")]
+    #[error("unknown key `{key}` in {origin}{hint}")]
     UnknownKey {
         /// The whole key.
         key: String,
@@ -41,6 +41,16 @@ pub enum ConfigError {
         origin: String,
         /// The nearest known key.
         hint: String,
+    },
+    /// A key that has another name now.
+    #[error("`{key}` is now `{new}`; use the new name in {origin}")]
+    RenamedKey {
+        /// The whole key.
+        key: String,
+        /// The file or flag.
+        origin: String,
+        /// What it is called now.
+        new: &'static str,
     },
     /// A value of the wrong type.
     #[error("`{key}`: {reason}")]
@@ -70,16 +80,41 @@ pub enum ConfigError {
         /// All names.
         known: String,
     },
+    /// A dataset that does not exist.
+    #[error("`data.dataset`: {0}")]
+    UnknownDataset(#[from] fedsi_data::UnknownDataset),
     /// A network that does not fit together, or does not fit the data.
-    #[error("`model.body` makes no network: {0}")]
+    #[error("`model.body` is not a valid network: {0}")]
     Network(#[from] fedsi_nn::NetworkError),
+    /// A selection rule that does not exist.
+    #[error("`fedsi.rule`: {0}")]
+    Rule(#[from] fedsi_bayes::RuleNameError),
+    /// A method whose declaration is inconsistent.
+    #[error("the declaration of the method `{method}` is inconsistent: {source}")]
+    Procedure {
+        /// The method.
+        method: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A subnetwork that cannot be chosen.
-    #[error("`fedsi.rule` and `fedsi.subnetwork` choose nothing of `model.body`: {0}")]
-    Subnetwork(fedsi_bayes::SelectionError),
+    #[error("`fedsi.rule` and `fedsi.subnetwork` cannot select parameters of `model.body`: {0}")]
+    Subnetwork(#[from] fedsi_bayes::SelectionError),
+}
+
+impl ConfigError {
+    /// A value out of range.
+    pub(crate) fn value(
+        key: &'static str,
+        found: impl std::fmt::Display,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self::Value { key, found: found.to_string(), expected: expected.into() }
+    }
 }
 
 /// ` (did you mean ...?)`, where one of the known names is near.
-pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(known.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate)))
 }
 

@@ -1,7 +1,8 @@
 //! A config as text for people and editors: TOML with comments, and a JSON schema. Both take their words from
 //! the doc comments of [`Config`], so there is one place to write them.
 
-use serde_json::Value as Json;
+use fedsi_data::Datasets;
+use serde_json::{Value as Json, json};
 use toml::{Table, Value};
 
 use super::{Config, ConfigError};
@@ -22,7 +23,20 @@ pub fn schema() -> Json {
     if let Some(root) = schema.as_object_mut() {
         root.remove("required");
     }
+    if let Some(dataset) = schema["$defs"]["DataSpec"]["properties"]["dataset"].as_object_mut() {
+        dataset.remove("type");
+        dataset.insert("anyOf".to_owned(), dataset_names());
+    }
     schema
+}
+
+/// The built-in names, each with its description, and any other text: a program may add datasets.
+fn dataset_names() -> Json {
+    let datasets = Datasets::builtin();
+    let known = datasets
+        .iter()
+        .map(|dataset| json!({ "const": dataset.name(), "description": dataset.description() }));
+    known.chain([json!({ "type": "string" })]).collect()
 }
 
 fn full_schema() -> Json {

@@ -1,7 +1,9 @@
 //! `BPFed`: a shared distribution over the body, a personal one over the head.
 
-use super::{Knob, MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
-use crate::part::Part;
+use super::{
+    MeanField, Method, Objective, Participation, Phase, Procedure, Reference, TunedSetting, Uncertainty,
+};
+use crate::parameters::Part;
 
 /// Every parameter is an independent normal, `N(m, s^2)` with `s = ln(1 + e^rho)`. A round on client i with n training
 /// samples starts at p: the server's distribution over the body, and the one over the head that the client kept. It
@@ -18,7 +20,7 @@ use crate::part::Part;
 /// - The draws have their full noise, and a linear layer draws outputs instead of weights, as for pFedBayes.
 /// - Body and head train together, K epochs in all.
 /// - Before its first round a client's head is the common initial one.
-/// - `zeta`: docs/rivals.md tells how it was chosen.
+/// - `zeta`: docs/baselines.md tells how it was chosen.
 ///
 /// Cost: twice `FedPer`'s bytes each way; a step trains two values a parameter.
 pub(super) const BPFED: Method = Method {
@@ -27,16 +29,17 @@ pub(super) const BPFED: Method = Method {
     source: "Chen et al. 2023",
     idea: "a normal for each parameter: the body's shared, the head's personal, both held to their last round",
     evaluated: "the newest global body's distribution with the client's own head's, averaged over draws",
-    knob: Some(Knob { key: "bpfed.zeta", values: [0.1, 1.0, 10.0] }),
+    tuned: Some(TunedSetting { key: "bpfed.zeta", values: [0.1, 1.0, 10.0] }),
     declare: |config| {
         let objective = Objective::Variational { reference: Reference::Start, weight: config.bpfed.zeta };
         Procedure {
             shared: Part::Body,
             kept: Part::Head,
-            workers: Workers::Drawn,
-            local: vec![Phase::train(Part::All, config.training.epochs, config).towards(objective)],
+            participation: Participation::Sampled,
+            local: vec![Phase::train(Part::All, config.training.epochs, config).with_objective(objective)],
             personalise: vec![],
             uncertainty: Uncertainty::MeanField(MeanField::of(config)),
         }
     },
+    ..Method::EMPTY
 };

@@ -1,7 +1,7 @@
 //! `FedBABU`: body aggregation and body update.
 
-use super::{Knob, Method, Phase, Procedure, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Participation, Phase, Procedure, TunedSetting, Uncertainty};
+use crate::parameters::Part;
 
 /// All clients train the body under one random head that never moves, so that their features stay comparable;
 /// the head is tuned only at the end, for F epochs (`fedbabu.tune = "all"` tunes the body with it).
@@ -11,13 +11,14 @@ pub(super) const FEDBABU: Method = Method {
     source: "Oh et al. 2022",
     idea: "a shared body trained under a frozen random head; heads are tuned at the end",
     evaluated: "the newest global body after tuning the head",
-    knob: Some(Knob::TUNING_RATE),
+    tuned: Some(TunedSetting::TUNING_RATE),
     declare: |config| Procedure {
         shared: Part::Body,
         kept: Part::Nothing,
-        workers: Workers::Drawn,
+        participation: Participation::Sampled,
         local: vec![Phase::train(Part::Body, config.training.epochs, config)],
         personalise: vec![Phase::tune(config.fedbabu.tune.part(), config)],
         uncertainty: Uncertainty::None,
     },
+    ..Method::EMPTY
 };

@@ -1,7 +1,7 @@
 //! `FedPer`: a shared body under personal heads, trained together.
 
-use super::{Method, Phase, Procedure, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Participation, Phase, Procedure, Uncertainty};
+use crate::parameters::Part;
 
 /// The body is averaged; each client keeps its head. Both train together for K epochs.
 pub(super) const FEDPER: Method = Method {
@@ -10,13 +10,14 @@ pub(super) const FEDPER: Method = Method {
     source: "Arivazhagan et al. 2019",
     idea: "a shared body, personal heads, trained together",
     evaluated: "the newest global body with the client's kept head",
-    knob: None,
+    tuned: None,
     declare: |config| Procedure {
         shared: Part::Body,
         kept: Part::Head,
-        workers: Workers::Drawn,
+        participation: Participation::Sampled,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
         uncertainty: Uncertainty::None,
     },
+    ..Method::EMPTY
 };

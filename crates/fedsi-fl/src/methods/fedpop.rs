@@ -1,7 +1,7 @@
 //! `FedPop`: a shared body, and samples of a personal head.
 
-use super::{Knob, Method, Objective, Phase, Procedure, Samples, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Objective, Participation, Phase, Procedure, Samples, TunedSetting, Uncertainty};
+use crate::parameters::Part;
 
 /// The body is a point, shared and averaged. The head z of client i is random with prior `N(0, v)`; the client keeps a
 /// chain of its posterior. A round, with n training samples:
@@ -17,7 +17,7 @@ use crate::part::Part;
 /// Source: Kotelevskii, Vono, Durmus and Moulines, "FedPop: a Bayesian approach for personalised federated learning",
 /// NeurIPS 2022. Decided here:
 /// - Chains go on from round to round, from the common initial head at first.
-/// - M = 10, five discarded, `v = 1`; the step h as docs/rivals.md tells.
+/// - M = 10, five discarded, `v = 1`; the step h as docs/baselines.md tells.
 /// - The features are computed once for all M steps: the body stands still while the head is sampled.
 /// - For regression losses are divided by the noise's variance, so that U is the negative log posterior.
 ///
@@ -28,7 +28,7 @@ pub(super) const FEDPOP: Method = Method {
     source: "Kotelevskii et al. 2022",
     idea: "a shared body under samples of a personal head",
     evaluated: "the newest global body, averaged over the client's kept samples of its head",
-    knob: Some(Knob { key: "fedpop.step", values: [3e-5, 1e-4, 3e-4] }),
+    tuned: Some(TunedSetting { key: "fedpop.step", values: [3e-5, 1e-4, 3e-4] }),
     declare: |config| {
         let fedpop = &config.fedpop;
         let (discard, keep, prior_variance) = (fedpop.discard, fedpop.samples, fedpop.prior_variance);
@@ -36,13 +36,15 @@ pub(super) const FEDPOP: Method = Method {
         Procedure {
             shared: Part::Body,
             kept: Part::Head,
-            workers: Workers::Drawn,
+            participation: Participation::Sampled,
             local: vec![
                 Phase { part: Part::Head, epochs: fedpop.steps, rate: fedpop.step, objective },
-                Phase::train(Part::Body, config.training.epochs, config).towards(Objective::OverSamples),
+                Phase::train(Part::Body, config.training.epochs, config)
+                    .with_objective(Objective::OverSamples),
             ],
             personalise: vec![],
             uncertainty: Uncertainty::Samples(Samples { count: keep, prior_variance }),
         }
     },
+    ..Method::EMPTY
 };

@@ -1,7 +1,7 @@
 //! `FedRep`: a shared body under personal heads, trained in turn.
 
-use super::{Knob, Method, Phase, Procedure, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Participation, Phase, Procedure, TunedSetting, Uncertainty};
+use crate::parameters::Part;
 
 /// Like `FedPer`, but a round first fits the head to the body it received (floor(K/2) epochs), then the body to
 /// that head (the rest). The paper gives the head its own, larger budget; here all methods have K in all. At
@@ -12,13 +12,13 @@ pub(super) const FEDREP: Method = Method {
     source: "Collins et al. 2021",
     idea: "a shared body, personal heads, trained in turn",
     evaluated: "the newest global body with the client's kept head, tuned",
-    knob: Some(Knob::TUNING_RATE),
+    tuned: Some(TunedSetting::TUNING_RATE),
     declare: |config| {
         let head = config.training.epochs / 2;
         Procedure {
             shared: Part::Body,
             kept: Part::Head,
-            workers: Workers::Drawn,
+            participation: Participation::Sampled,
             local: vec![
                 Phase::train(Part::Head, head, config),
                 Phase::train(Part::Body, config.training.epochs - head, config),
@@ -27,4 +27,5 @@ pub(super) const FEDREP: Method = Method {
             uncertainty: Uncertainty::None,
         }
     },
+    ..Method::EMPTY
 };

@@ -1,7 +1,6 @@
 //! `FedSI-Fac`: FedSI without correlations.
 
-use super::{Knob, Laplace, Method, Procedure, Uncertainty};
-use crate::infer::Structure;
+use super::{Laplace, Method, PosteriorStructure, TunedSetting};
 
 /// [`FedSI`](super::fedsi::FEDSI) with a distribution over every body parameter and none of their correlations:
 /// `v_r = 1 / (h_r + 1/g_r)`. It asks what the full covariance of a few parameters is worth. Independence makes
@@ -12,15 +11,12 @@ pub(super) const FEDSI_FAC: Method = Method {
     source: "Chen et al. 2024",
     idea: "FedSI with independent variances of all body parameters instead of a subnetwork's covariance",
     evaluated: "the newest global body, tuned, averaged over independent posteriors of its parameters",
-    knob: Some(Knob::TUNING_RATE),
+    tuned: Some(TunedSetting::TUNING_RATE),
     declare: |config| {
-        let fedsi = (super::fedsi::FEDSI.declare)(config);
-        let uncertainty = match fedsi.uncertainty {
-            Uncertainty::Laplace(laplace) => {
-                Uncertainty::Laplace(Laplace { structure: Structure::Diagonal, ..laplace })
-            }
-            other => other,
-        };
-        Procedure { uncertainty, ..fedsi }
+        let laplace = Laplace { structure: PosteriorStructure::Diagonal, ..Laplace::of(config) };
+        super::fedsi::declare(config, laplace)
     },
+    defaults: super::fedsi::FEDSI.defaults,
+    paper: super::fedsi::FEDSI.paper,
+    ..Method::EMPTY
 };

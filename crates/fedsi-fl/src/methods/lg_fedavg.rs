@@ -1,7 +1,7 @@
 //! `LG-FedAvg`: local representations, a global head.
 
-use super::{Method, Phase, Procedure, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Participation, Phase, Procedure, Uncertainty};
+use crate::parameters::Part;
 
 /// The reverse of `FedPer`: the head is averaged, each client keeps its body. Both train together for K epochs.
 pub(super) const LG_FEDAVG: Method = Method {
@@ -10,13 +10,14 @@ pub(super) const LG_FEDAVG: Method = Method {
     source: "Liang et al. 2020",
     idea: "personal bodies under a shared head",
     evaluated: "the client's kept body with the newest global head",
-    knob: None,
+    tuned: None,
     declare: |config| Procedure {
         shared: Part::Head,
         kept: Part::Body,
-        workers: Workers::Drawn,
+        participation: Participation::Sampled,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
         uncertainty: Uncertainty::None,
     },
+    ..Method::EMPTY
 };

@@ -1,7 +1,7 @@
 //! Local training: no federation at all, the floor that every method must beat.
 
-use super::{Method, Phase, Procedure, Uncertainty, Workers};
-use crate::part::Part;
+use super::{Method, Participation, Phase, Procedure, Uncertainty};
+use crate::parameters::Part;
 
 /// Every client trains its own network, every round; nothing travels.
 pub(super) const LOCAL: Method = Method {
@@ -10,13 +10,14 @@ pub(super) const LOCAL: Method = Method {
     source: "-",
     idea: "every client trains alone",
     evaluated: "each client's own network",
-    knob: None,
+    tuned: None,
     declare: |config| Procedure {
         shared: Part::Nothing,
         kept: Part::All,
-        workers: Workers::Everyone,
+        participation: Participation::Everyone,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
         personalise: vec![],
         uncertainty: Uncertainty::None,
     },
+    ..Method::EMPTY
 };

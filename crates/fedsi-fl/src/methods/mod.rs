@@ -3,9 +3,10 @@
 //! A method says what travels between server and clients, what a client keeps, which phases of local work a
 //! round has, and which phases personalise a model at the end. The engine does the rest, the same for all.
 //!
-//! To add one: write a file beside these with a [`Method`] and list it in [`METHODS`].
+//! One of your own needs no change here: see [`Registry::with_method`](crate::Registry::with_method).
 
 mod bpfed;
+mod check;
 mod fedavg;
 mod fedavg_ft;
 mod fedbabu;
@@ -20,13 +21,18 @@ mod pfedbayes;
 mod procedure;
 mod traffic;
 
+pub use check::ProcedureError;
 pub use procedure::{
-    Laplace, MeanField, Objective, Phase, Prior, Procedure, Reference, Samples, Uncertainty, Workers,
+    Laplace, MeanField, Objective, Participation, Phase, PosteriorSpec, PosteriorStructure, Prior,
+    PriorVariance, Procedure, Reference, Samples, StructureError, Uncertainty,
 };
 
-use crate::config::{Config, ConfigError};
+use fedsi_data::DatasetDefaults;
 
-/// Every method, in the order in which they are listed to a person.
+use crate::config::{Config, ConfigError, DeclaredSetting};
+use crate::parameters::Part;
+
+/// Every method, in the order in which help texts list them.
 pub const METHODS: &[&Method] = &[
     &fedsi::FEDSI,
     &fedsi_fac::FEDSI_FAC,
@@ -43,7 +49,10 @@ pub const METHODS: &[&Method] = &[
 ];
 
 /// What a method is called, where it comes from and what it does.
-#[derive(Debug)]
+///
+/// One written elsewhere is a value of this type, `Method { name: ..., declare: ..., ..Method::EMPTY }`, added by
+/// [`Registry::with_method`](crate::Registry::with_method).
+#[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// The name on the command line.
     pub name: &'static str,
@@ -56,35 +65,52 @@ pub struct Method {
     /// Which model is evaluated.
     pub evaluated: &'static str,
     /// The setting beside the learning rate that tuning tries, where there is one.
-    pub knob: Option<Knob>,
+    pub tuned: Option<TunedSetting>,
     /// The method under a config's settings.
     pub declare: fn(&Config) -> Procedure,
+    /// How its defaults differ from those that all methods have on a dataset.
+    pub defaults: fn(&mut Config, &DatasetDefaults),
+    /// The settings of its publication, laid over its defaults, where they differ: the profile `paper`.
+    pub paper: Option<fn(&mut Config)>,
+    /// The keys of `[method_settings]` that it reads.
+    pub settings: &'static [&'static dyn DeclaredSetting],
+}
+
+impl Method {
+    /// A method that does nothing and has no settings of its own, for `..Method::EMPTY`.
+    pub const EMPTY: Self = Self {
+        name: "",
+        title: "",
+        source: "-",
+        idea: "",
+        evaluated: "",
+        tuned: None,
+        declare: |_| Procedure {
+            shared: Part::Nothing,
+            kept: Part::Nothing,
+            participation: Participation::Sampled,
+            local: vec![],
+            personalise: vec![],
+            uncertainty: Uncertainty::None,
+        },
+        defaults: |_, _| {},
+        paper: None,
+        settings: &[],
+    };
 }
 
 /// A setting that is tuned on held-out data, and the values that are tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Knob {
+pub struct TunedSetting {
     /// Its key in a config.
     pub key: &'static str,
     /// As many for every method: equal budgets.
     pub values: [f64; 3],
 }
 
-impl Knob {
+impl TunedSetting {
     /// The learning rate of the final tuning.
-    const TUNING_RATE: Self = Self { key: "tuning.rate", values: [3e-4, 1e-3, 3e-3] };
-}
-
-impl MeanField {
-    /// By `mean_field`'s settings.
-    const fn of(config: &Config) -> Self {
-        let settings = &config.mean_field;
-        Self {
-            initial_mean: settings.initial_mean,
-            initial_deviation: settings.initial_deviation,
-            draws: settings.draws,
-        }
-    }
+    const TUNING_RATE: Self = Self { key: "tuning.learning_rate", values: [3e-4, 1e-3, 3e-3] };
 }
 
 /// The method of this name.
@@ -102,14 +128,14 @@ pub fn find(name: &str) -> Result<&'static Method, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedsi_data::{DatasetName, Size};
+    use fedsi_data::Size;
 
     /// Equal budgets: every method trains K epochs a round, and tunes F epochs or not at all. Sampling a head comes on
     /// top: its passes stop at the features.
     #[test]
     fn every_method_has_the_same_budget() {
         for epochs in [1, 2, 5, 10] {
-            let mut config = Config::defaults("local", DatasetName::Mnist, Size::Small);
+            let mut config = Config::defaults("local", "mnist", Size::Small).unwrap();
             (config.training.epochs, config.tuning.epochs) = (epochs, 7);
             for method in METHODS {
                 let procedure = (method.declare)(&config);

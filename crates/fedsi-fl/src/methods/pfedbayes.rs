@@ -1,7 +1,9 @@
 //! pFedBayes: a personal distribution and a global one that draw each other near.
 
-use super::{Knob, MeanField, Method, Objective, Phase, Procedure, Reference, Uncertainty, Workers};
-use crate::part::Part;
+use super::{
+    MeanField, Method, Objective, Participation, Phase, Procedure, Reference, TunedSetting, Uncertainty,
+};
+use crate::parameters::Part;
 
 /// Every parameter is an independent normal, `N(m, s^2)` with `s = ln(1 + e^rho)`. Client i keeps its own distribution q
 /// and receives the server's, w. In a step of a round, with n training samples and one draw of the parameters:
@@ -18,7 +20,7 @@ use crate::part::Part;
 ///   gradient.
 /// - In its first round a client starts from the server's distribution; in later ones from its own.
 /// - The personal distribution is evaluated, never the broadcast one.
-/// - `zeta = 10` as published; learning rate `training.rate` for both steps (the paper's is a tenth of our default).
+/// - `zeta = 10` as published; learning rate `training.learning_rate` for both steps (the paper's is a tenth of our default).
 ///
 /// Cost: twice the bytes of `FedAvg` each way; a step trains four values a parameter.
 pub(super) const PFEDBAYES: Method = Method {
@@ -27,17 +29,18 @@ pub(super) const PFEDBAYES: Method = Method {
     source: "Zhang et al. 2022",
     idea: "a normal for each parameter, personal and global, each held to the other",
     evaluated: "the client's own distribution, averaged over draws",
-    knob: Some(Knob { key: "pfedbayes.zeta", values: [1.0, 3.0, 10.0] }),
+    tuned: Some(TunedSetting { key: "pfedbayes.zeta", values: [1.0, 3.0, 10.0] }),
     declare: |config| {
         let objective =
             Objective::Variational { reference: Reference::Server, weight: config.pfedbayes.zeta };
         Procedure {
             shared: Part::All,
             kept: Part::All,
-            workers: Workers::Drawn,
-            local: vec![Phase::train(Part::All, config.training.epochs, config).towards(objective)],
+            participation: Participation::Sampled,
+            local: vec![Phase::train(Part::All, config.training.epochs, config).with_objective(objective)],
             personalise: vec![],
             uncertainty: Uncertainty::MeanField(MeanField::of(config)),
         }
     },
+    ..Method::EMPTY
 };

@@ -1,12 +1,13 @@
 //! What a method does, as data: any executor can carry it out.
 
-use fedsi_bayes::Predictive;
+use std::ops::Range;
 
-use crate::aggregate::SpreadAverage;
-use crate::calibrate;
-use crate::config::{Config, FinalPrior, NamedPrior};
-use crate::infer::{Inference, PriorVariance, Structure};
-use crate::part::Part;
+use fedsi_bayes::{Predictive, RuleName, RuleNameError, Rules, SelectionError};
+use fedsi_nn::Layout;
+use thiserror::Error;
+
+use crate::config::{Config, FinalPrior, NamedPrior, VarianceAverage};
+use crate::parameters::Part;
 
 /// What travels, what a client keeps, what it does in a round and at the end, and what is known of parameters beyond
 /// their values.
@@ -16,9 +17,9 @@ pub struct Procedure {
     pub shared: Part,
     /// What a client keeps from one of its rounds to the next.
     pub kept: Part,
-    /// Who works in a round.
-    pub workers: Workers,
-    /// The local work of a round, in order.
+    /// Who trains in a round.
+    pub participation: Participation,
+    /// The local training of a round, in order.
     pub local: Vec<Phase>,
     /// What turns the newest shared part and the kept part into the personal model that is evaluated.
     pub personalise: Vec<Phase>,
@@ -26,11 +27,11 @@ pub struct Procedure {
     pub uncertainty: Uncertainty,
 }
 
-/// Who works in a round.
+/// Who trains in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workers {
-    /// A random draw of `federation.participants` clients.
-    Drawn,
+pub enum Participation {
+    /// A random sample of `federation.participants` clients.
+    Sampled,
     /// Every client.
     Everyone,
 }
@@ -44,32 +45,138 @@ pub enum Uncertainty {
     Laplace(Laplace),
     /// An independent normal for each parameter, trained as such.
     MeanField(MeanField),
-    /// Samples of the kept part; the shared part is a point.
+    /// Samples of the kept head; the shared part is a point.
     Samples(Samples),
 }
 
 /// A Gaussian over the shared part: after its phases every participant infers a posterior, the server averages
-/// spreads as well as values, and a personal model predicts with a posterior of its own.
+/// variances as well as values, and a personal model predicts with a posterior of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Laplace {
     /// Which parameters a participant infers a distribution of.
-    pub structure: Structure,
+    pub structure: PosteriorStructure,
     /// The variance of every parameter before the first round, and of those that nobody selected in the last.
     pub alpha: f64,
     /// What is averaged of participants' variances.
-    pub spread: SpreadAverage,
+    pub variance_average: VarianceAverage,
     /// Participants infer a posterior in every so many rounds.
-    pub every: u64,
+    pub posterior_interval: u64,
     /// How exact the posteriors of personal models are.
     pub tolerance: f64,
     /// How exact participants' posteriors are.
     pub round_tolerance: f64,
     /// The prior variance of a personal model's posterior.
-    pub last_prior: FinalPrior,
+    pub personal_prior: FinalPrior,
     /// From a distribution of outputs to a prediction.
     pub predictive: Predictive,
     /// Draws of a predictive that samples.
     pub draws: usize,
+}
+
+impl Laplace {
+    /// By the settings of `[fedsi]`: over a subnetwork that `fedsi.rule` selects.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let settings = &config.fedsi;
+        let (rule, share) = (settings.rule.clone(), settings.subnetwork);
+        Self {
+            structure: PosteriorStructure::Subnetwork { rule, share },
+            alpha: settings.alpha,
+            variance_average: settings.variance_average,
+            posterior_interval: settings.posterior_interval,
+            tolerance: settings.tolerance,
+            round_tolerance: settings.round_tolerance,
+            personal_prior: settings.prior_variance,
+            predictive: settings.predictive,
+            draws: settings.draws,
+        }
+    }
+}
+
+/// Which parameters have a distribution, of which form.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PosteriorStructure {
+    /// The selected few, with their full covariance.
+    Subnetwork {
+        /// How they are selected.
+        rule: RuleName,
+        /// How many: a share of the part.
+        share: f64,
+    },
+    /// All of the part, independent of each other.
+    Diagonal,
+}
+
+impl PosteriorStructure {
+    /// How many of `candidates` parameters have a distribution (rules by layer name have a size of their own).
+    #[must_use]
+    pub fn size(&self, candidates: usize) -> usize {
+        match self {
+            Self::Subnetwork { share, .. } => ((share * candidates as f64).round() as usize).max(1),
+            Self::Diagonal => candidates,
+        }
+    }
+
+    /// How many of the parameters in `range` are selected this way, known before any of them is trained.
+    ///
+    /// # Errors
+    /// A rule that does not exist, no parameters, or layers that are not among them.
+    pub fn check(
+        &self,
+        layout: &Layout,
+        range: Range<usize>,
+        rules: &Rules,
+    ) -> Result<usize, StructureError> {
+        let size = self.size(range.len());
+        match self {
+            Self::Subnetwork { rule, .. } => Ok(rules.find(rule)?.check(layout, range, size)?),
+            Self::Diagonal if range.is_empty() => Err(SelectionError::Empty { candidates: 0 }.into()),
+            Self::Diagonal => Ok(size),
+        }
+    }
+
+    /// The prior variance where the federation's search starts, and what is used where there was nothing to choose by.
+    /// Independent variances of a whole body add up to far more than the correlated ones of a twentieth of it.
+    #[must_use]
+    pub const fn typical_prior_variance(&self) -> f64 {
+        match self {
+            Self::Subnetwork { .. } => 1.5,
+            Self::Diagonal => 0.06,
+        }
+    }
+}
+
+/// Why a posterior's structure cannot be had.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum StructureError {
+    /// No such rule.
+    #[error(transparent)]
+    Rule(#[from] RuleNameError),
+    /// The rule cannot select so many of these parameters.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+}
+
+/// A posterior to be inferred after training, as data: part of a client's work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PosteriorSpec {
+    /// Where parameters may be selected.
+    pub part: Part,
+    /// Which of them have a distribution, of which form.
+    pub structure: PosteriorStructure,
+    /// Their variance before the client's data is seen.
+    pub prior: PriorVariance,
+    /// How exact the covariance is: 0 is exact, eps keeps every variance within a factor 1 + eps.
+    pub tolerance: f64,
+}
+
+/// The prior variance of a posterior.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PriorVariance {
+    /// The server's variances, one a parameter.
+    Server,
+    /// The same for all.
+    Fixed(f64),
 }
 
 /// An independent normal for each parameter. The server averages means and standard deviations; a personal model's
@@ -82,6 +189,19 @@ pub struct MeanField {
     pub initial_deviation: f64,
     /// Draws that a prediction averages.
     pub draws: usize,
+}
+
+impl MeanField {
+    /// By the settings of `[mean_field]`.
+    #[must_use]
+    pub const fn of(config: &Config) -> Self {
+        let settings = &config.mean_field;
+        Self {
+            initial_mean: settings.initial_mean,
+            initial_deviation: settings.initial_deviation,
+            draws: settings.draws,
+        }
+    }
 }
 
 /// Samples of the kept head.
@@ -102,22 +222,22 @@ pub struct Phase {
     pub epochs: usize,
     /// Learning rate; the step size where the objective is to sample.
     pub rate: f64,
-    /// Towards what.
+    /// What is minimised, or sampled from.
     pub objective: Objective,
 }
 
-/// What a phase of local work is after.
+/// What a phase of local training minimises, or samples from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
-    /// The values of least loss.
+    /// The mean loss of point values.
     Point {
         /// What is known before the data.
         prior: Prior,
         /// Standard deviation of Gaussian noise on the parameters that move: the loss is then its mean under that
         /// noise. 0 for none.
-        noise: f64,
+        weight_noise: f64,
     },
-    /// The distribution q of least `E_q[mean loss] + weight/n KL(q || reference)`.
+    /// Of a distribution q: `E_q[mean loss] + weight/n KL(q || reference)`.
     Variational {
         /// What the distribution is held to.
         reference: Reference,
@@ -126,14 +246,14 @@ pub enum Objective {
     },
     /// Draws from the posterior: a step of Langevin dynamics an epoch, on all data.
     Sample {
-        /// First steps that are forgotten; the others are kept.
+        /// First steps that are discarded; the others are kept.
         discard: usize,
         /// Samples that are kept in all, older ones included: the newest.
         keep: usize,
         /// Variance of every parameter before the data.
         prior_variance: f64,
     },
-    /// The values of least loss, averaged over the samples of the head that the phase before drew.
+    /// The mean loss of point values, averaged over the samples of the head that the phase before drew.
     OverSamples,
 }
 
@@ -158,29 +278,31 @@ pub enum Reference {
 }
 
 impl Phase {
-    /// A round's local work: `training.rate`.
+    /// A round's local training: `training.learning_rate`, under `training.weight_noise`.
     #[must_use]
     pub const fn train(part: Part, epochs: usize, config: &Config) -> Self {
-        Self { part, epochs, rate: config.training.rate, objective: Objective::POINT }
+        let objective = Objective::Point { prior: Prior::Flat, weight_noise: config.training.weight_noise };
+        Self { part, epochs, rate: config.training.learning_rate, objective }
     }
 
-    /// The final tuning: `tuning.epochs` at `tuning.rate`.
+    /// The final tuning: `tuning.epochs` at `tuning.learning_rate`.
     #[must_use]
     pub const fn tune(part: Part, config: &Config) -> Self {
-        Self { part, epochs: config.tuning.epochs, rate: config.tuning.rate, objective: Objective::POINT }
+        let (epochs, rate) = (config.tuning.epochs, config.tuning.learning_rate);
+        Self { part, epochs, rate, objective: Objective::POINT }
     }
 
-    /// The same towards something else.
+    /// The same with another objective.
     #[must_use]
-    pub const fn towards(mut self, objective: Objective) -> Self {
+    pub const fn with_objective(mut self, objective: Objective) -> Self {
         self.objective = objective;
         self
     }
 }
 
 impl Objective {
-    /// The values of least loss and nothing else.
-    pub const POINT: Self = Self::Point { prior: Prior::Flat, noise: 0.0 };
+    /// The mean loss and nothing else.
+    pub const POINT: Self = Self::Point { prior: Prior::Flat, weight_noise: 0.0 };
 }
 
 impl Procedure {
@@ -195,57 +317,71 @@ impl Procedure {
 
     /// What a participant infers in a round: under the server's prior.
     #[must_use]
-    pub fn round_inference(&self) -> Option<Inference> {
-        self.inference(PriorVariance::Server, self.laplace()?.round_tolerance)
+    pub fn round_posterior(&self) -> Option<PosteriorSpec> {
+        let laplace = self.laplace()?;
+        Some(self.posterior(laplace, PriorVariance::Server, laplace.round_tolerance))
     }
 
-    /// What a personal model's posterior is; `chosen` is the prior variance that the federation found, if it
-    /// looked for one.
+    /// The posterior of a personal model; `chosen` is the prior variance that the federation found, if it looked for one.
     #[must_use]
-    pub fn last_inference(&self, chosen: Option<f64>) -> Option<Inference> {
+    pub fn personal_posterior(&self, chosen: Option<f64>) -> Option<PosteriorSpec> {
         let laplace = self.laplace()?;
-        let prior = match laplace.last_prior {
+        let prior = match laplace.personal_prior {
             FinalPrior::Fixed(variance) => PriorVariance::Fixed(variance),
             FinalPrior::Named(NamedPrior::Server) => PriorVariance::Server,
             FinalPrior::Named(NamedPrior::Auto) => {
-                PriorVariance::Fixed(chosen.unwrap_or_else(|| calibrate::start(&laplace.structure)))
+                PriorVariance::Fixed(chosen.unwrap_or_else(|| laplace.structure.typical_prior_variance()))
             }
         };
-        self.inference(prior, laplace.tolerance)
+        Some(self.posterior(laplace, prior, laplace.tolerance))
     }
 
-    /// Whether the federation looks for the prior variance of personal models.
+    /// Whether the federation chooses the prior variance of personal models on data that clients set aside.
     #[must_use]
-    pub fn calibrates(&self) -> bool {
+    pub fn searches_prior_variance(&self) -> bool {
         let auto = FinalPrior::Named(NamedPrior::Auto);
-        self.laplace().is_some_and(|laplace| laplace.last_prior == auto)
+        self.laplace().is_some_and(|laplace| laplace.personal_prior == auto)
     }
 
-    fn inference(&self, prior: PriorVariance, tolerance: f64) -> Option<Inference> {
-        let structure = self.laplace()?.structure.clone();
-        Some(Inference { part: self.shared, structure, prior, tolerance })
+    /// Whether all local training of a round is of values, not of distributions or samples.
+    #[must_use]
+    pub fn trains_points(&self) -> bool {
+        self.local.iter().all(|phase| matches!(phase.objective, Objective::Point { .. }))
+    }
+
+    fn posterior(&self, laplace: &Laplace, prior: PriorVariance, tolerance: f64) -> PosteriorSpec {
+        PosteriorSpec { part: self.shared, structure: laplace.structure.clone(), prior, tolerance }
     }
 
     /// What a client that joins after training does: as everyone does at the end, or, where nobody tunes
-    /// anything then, learns what others have kept and it has not (everything, where nothing is kept), in the way they
+    /// anything then, trains what others have kept and it has not (everything, where nothing is kept), in the way they
     /// did.
     #[must_use]
-    pub fn welcome(&self, config: &Config) -> Vec<Phase> {
+    pub fn join_phases(&self, config: &Config) -> Vec<Phase> {
         if !self.personalise.is_empty() {
             return self.personalise.clone();
         }
         let part = if self.kept == Part::Nothing { Part::All } else { self.kept };
         let tune = Phase::tune(part, config);
-        match (&self.uncertainty, self.local.first().map(|phase| (phase.rate, phase.objective))) {
-            (Uncertainty::MeanField(_), Some((_, objective))) => vec![tune.towards(objective)],
-            // Its tuning epochs bring the chain to where it should be; then it fills the store.
-            (Uncertainty::Samples(samples), Some((rate, Objective::Sample { prior_variance, .. }))) => {
-                let objective =
-                    Objective::Sample { discard: tune.epochs, keep: samples.count, prior_variance };
-                let epochs = tune.epochs + samples.count;
-                vec![Phase { part, epochs, rate, objective }]
+        match &self.uncertainty {
+            // A checked declaration has variational phases alone.
+            Uncertainty::MeanField(_) => {
+                let objectives = self.local.iter().map(|phase| tune.with_objective(phase.objective));
+                objectives.take(1).collect()
             }
-            _ => vec![tune],
+            // Its tuning epochs bring the chain to where it should be; then it fills the store.
+            Uncertainty::Samples(samples) => {
+                let sampling = |phase: &Phase| match phase.objective {
+                    Objective::Sample { prior_variance, .. } => {
+                        let (discard, keep) = (tune.epochs, samples.count);
+                        let objective = Objective::Sample { discard, keep, prior_variance };
+                        Some(Phase { part, epochs: tune.epochs + keep, rate: phase.rate, objective })
+                    }
+                    Objective::Point { .. } | Objective::Variational { .. } | Objective::OverSamples => None,
+                };
+                self.local.iter().find_map(sampling).into_iter().collect()
+            }
+            Uncertainty::None | Uncertainty::Laplace(_) => vec![tune],
         }
     }
 }

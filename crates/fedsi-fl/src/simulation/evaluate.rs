@@ -1,127 +1,153 @@
-//! Personal models: made, evaluated, and made for clients that join later.
+//! Personal models of all clients, and their predictions.
 
-use fedsi_data::Split;
-use fedsi_random::Purpose;
+use std::sync::Arc;
+
+use fedsi_data::{Split, Task};
 
 use super::Simulation;
-use crate::RunError;
-use crate::belief::{Belief, PersonalModel};
-use crate::host::Host;
-use crate::infer::{InferenceError, Inferred};
-use crate::predict::Predictions;
-use crate::predictor::Predictor;
-use crate::record::PosteriorSummary;
-use crate::state::State;
-use crate::work::{LocalData, Trained};
+use crate::client::{ClientError, OtherTask, PersonalModel, PosteriorSummary, Predictions};
+use crate::error::SimulationError;
+use crate::executor::{Evaluated, EvaluationData, Outcome, TaskResult, Work};
+use crate::scores::Scores;
+
+/// What is wanted of an evaluation besides predictions for the test samples.
+pub struct EvaluationRequest<'a> {
+    /// The first client to evaluate: those before it are done.
+    pub first: usize,
+    /// Whether the personal models themselves are wanted.
+    pub models: bool,
+    /// More inputs that a client's model is to predict.
+    pub further_inputs: &'a (dyn Fn(usize) -> Vec<f32> + Send + Sync),
+}
+
+/// Every client at the end of a run, in the order of clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// What is predicted.
+    pub task: Task,
+    /// The clients.
+    pub clients: Vec<ClientEvaluation>,
+}
+
+impl Evaluation {
+    /// The scores of the run: accuracy is the mean over clients, everything else is of all predictions together.
+    /// Copies the predictions once.
+    ///
+    /// # Errors
+    /// Predictions of another task.
+    pub fn scores(&self) -> Result<Scores, OtherTask> {
+        let mut pooled = Predictions::none(self.task);
+        for client in &self.clients {
+            pooled.append(client.predictions.clone())?;
+        }
+        let by_client: Vec<Scores> = self.clients.iter().map(|client| client.predictions.scores()).collect();
+        Ok(pooled.scores().with_mean_accuracy(&by_client))
+    }
+}
 
 /// A client at the end of a run.
-#[derive(Clone, Debug)]
-pub struct Evaluated {
-    /// Its personal model; what it believes is there for `save` alone, and gone after that.
-    pub model: PersonalModel,
-    /// Regression: the standard deviation of the noise of each target, in units of the standardised targets.
-    pub noise: Vec<f64>,
-    /// What that posterior was like.
-    pub posterior: Option<PosteriorSummary>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvaluation {
+    /// The client.
+    pub client: usize,
     /// Its test samples.
     pub samples: usize,
-    /// What that model says of them; nothing where it diverged.
+    /// Its personal model, where it was wanted and could be made.
+    pub model: Option<PersonalModel>,
+    /// What its posterior is like.
+    pub posterior: Option<PosteriorSummary>,
+    /// What the model predicts of the test samples; nothing where that is not finite, or there is no model.
     pub predictions: Predictions,
+    /// Class probabilities for the further inputs.
+    pub further_probabilities: Vec<f64>,
 }
 
 impl Simulation {
-    /// How personal models of this run predict.
-    #[must_use]
-    pub fn predictor(&self) -> Predictor<'_> {
-        Predictor {
-            trade: self.executor.trade(),
-            task: self.federation.task(),
-            scaling: self.federation.target_scaling(),
-            uncertainty: &self.procedure.uncertainty,
-        }
-    }
-
-    /// A client's model from what its work led to.
-    pub(super) fn model(&self, client: usize, state: State, inferred: Option<Inferred>) -> PersonalModel {
-        self.host().model(client, state, inferred)
-    }
-
-    /// The personal model of a client that joins after training, from its own data alone: the newest shared
-    /// part, tuned, with a posterior where the method has one. `client` is the key of its random draws: a number
-    /// that no other client has.
-    ///
-    /// Cost: F epochs of tuning and one posterior; the federation is not touched.
+    /// Trains the rounds that the config asks for and that are left, then evaluates every client, with its personal
+    /// model. Memory: all models and predictions; [`Self::round`] and [`Self::evaluate`] need no more than is at work.
     ///
     /// # Errors
-    /// A posterior that cannot be computed.
-    pub fn welcome(&self, client: usize, data: &LocalData) -> Result<PersonalModel, InferenceError> {
-        let own = self.personal.get(client).map_err(|error| InferenceError::State(error.to_string()))?;
-        self.host().welcome(client, &self.start(), own.as_deref(), data)
-    }
-
-    fn host(&self) -> Host<'_> {
-        Host {
-            config: &self.config,
-            procedure: &self.procedure,
-            trade: self.executor.trade(),
-            chosen: self.chosen,
+    /// As [`Self::round`] and [`Self::evaluate`].
+    pub fn run(&mut self) -> Result<Evaluation, SimulationError> {
+        while self.server.round() < self.config.rounds as u64 {
+            self.round()?;
         }
+        let mut clients = Vec::with_capacity(self.federation.clients());
+        let request = EvaluationRequest { first: 0, models: true, further_inputs: &|_| Vec::new() };
+        self.evaluate(&request, |client| {
+            clients.push(client);
+            Ok(())
+        })?;
+        clients.sort_by_key(|client| client.client);
+        Ok(Evaluation { task: self.client.task(), clients })
     }
 
-    /// Personalises every client and predicts its test samples. `save` sees each client on the thread that
-    /// worked for it; then `each` has them one by one, in their order, without their posteriors. Memory: a few
-    /// clients at a time, and a posterior a thread.
+    /// Personalises every client and predicts its test samples. `each` has the clients as they come, in any order.
+    /// Memory: as many clients as are worked on at a time.
     ///
-    /// A client whose model predicts no numbers is named in the log, and has no predictions.
+    /// A client whose model predicts values that are not finite is named in the log, and has no predictions.
     ///
     /// # Errors
-    /// What `save` and `each` say; no client whose model predicts numbers; clients' state that is lost.
+    /// What `each` says; no client whose model predicts finite values; clients' state that is lost.
     pub fn evaluate(
         &self,
-        save: impl Fn(&Evaluated) -> Result<(), RunError> + Sync,
-        mut each: impl FnMut(Evaluated) -> Result<(), RunError>,
-    ) -> Result<(), RunError> {
-        let clients: Vec<usize> = (0..self.federation.clients()).collect();
-        let predictor = self.predictor();
-        let inference = self.procedure.last_inference(self.chosen);
-        let mut diverging = 0;
-        for batch in clients.chunks(4 * self.executor.threads()) {
-            let cohort =
-                self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref())?;
-            let evaluated = self.executor.each(cohort, |trained, data, _| -> Result<_, RunError> {
-                let Trained { client, state, posterior, .. } = trained;
-                let test = self.federation.samples(client, Split::Test);
-                let (inferred, mut problem) = match posterior.transpose() {
-                    Ok(inferred) => (inferred, None),
-                    Err(error) => (None, Some(error.to_string())),
-                };
-                let model = self.model(client, state, inferred);
-                let noise = predictor.trade.noise(&model.parameters, data);
-                let mut predictions = predictor.predict(&model, &noise, &test);
-                if !predictions.are_finite() {
-                    problem = Some("its personal model predicts values that are not finite".to_owned());
+        request: &EvaluationRequest<'_>,
+        mut each: impl FnMut(ClientEvaluation) -> Result<(), SimulationError>,
+    ) -> Result<(), SimulationError> {
+        let clients: Vec<usize> = (request.first..self.federation.clients()).collect();
+        let work = |client| Work::Evaluate {
+            on: EvaluationData::Test,
+            further_inputs: (request.further_inputs)(client),
+            return_model: request.models,
+        };
+        let (mut failed, mut first_problem) = (0, None);
+        self.run_tasks(&clients, &Arc::new(self.server.personal_download()), work, |outcome| {
+            let Outcome { client, result } = outcome;
+            let samples = self.federation.count(client, Split::Test);
+            let nothing = Predictions::none(self.client.task());
+            let (evaluated, problem) = match result {
+                Ok(TaskResult::Evaluated(evaluated)) => {
+                    let problem = evaluated.predictions.is_none().then_some(ClientError::PredictionsDiverged);
+                    (Some(*evaluated), problem)
                 }
-                if problem.is_some() {
-                    predictions = Predictions::none(predictor.task);
+                Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) => {
+                    (None, Some(ClientError::OtherResult))
                 }
-                let posterior = model.belief.summary(self.network().layout());
-                let mut evaluated = Evaluated { model, noise, posterior, samples: test.count, predictions };
-                save(&evaluated)?;
-                evaluated.model.belief = Belief::Point;
-                Ok((evaluated, problem))
-            });
-            for outcome in evaluated {
-                let (evaluated, problem) = outcome?;
-                if let Some(problem) = problem {
-                    tracing::warn!(client = evaluated.model.client, "it has no predictions: {problem}");
-                    diverging += 1;
-                }
-                each(evaluated)?;
+                Err(error) => (None, Some(error)),
+            };
+            if let Some(problem) = problem {
+                tracing::warn!(client, "no predictions: {problem}");
+                failed += 1;
+                first_problem.get_or_insert((client, problem));
             }
+            let evaluation = match evaluated {
+                Some(Evaluated { model, posterior, predictions, further_probabilities }) => {
+                    ClientEvaluation {
+                        client,
+                        samples,
+                        model,
+                        posterior,
+                        predictions: predictions.unwrap_or(nothing),
+                        further_probabilities,
+                    }
+                }
+                None => ClientEvaluation {
+                    client,
+                    samples,
+                    model: None,
+                    posterior: None,
+                    predictions: nothing,
+                    further_probabilities: Vec::new(),
+                },
+            };
+            each(evaluation)
+        })?;
+        match first_problem {
+            Some((client, problem)) if failed == clients.len() => {
+                let (reason, diverged) = (problem.to_string(), problem.is_divergence());
+                Err(SimulationError::NoModels { client, reason, diverged })
+            }
+            _ => Ok(()),
         }
-        if diverging == clients.len() {
-            return Err(RunError::Diverged);
-        }
-        Ok(())
     }
 }

@@ -1,109 +1,107 @@
-//! A whole federation in one process.
+//! A whole federation in one process: the same client and server as in a real one, with faults on request.
 
 mod evaluate;
-mod policy;
+mod faults;
+mod record;
 mod round;
 mod snapshot;
 mod validate;
 
-pub use evaluate::Evaluated;
-pub use snapshot::Snapshot;
-
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_data::{Federation, Split};
-use fedsi_nn::Network;
-use fedsi_random::{Purpose, SERVER, Streams};
-use rand_distr::{Distribution as _, StandardNormal};
+use fedsi_random::Streams;
 
-use crate::aggregate::{Shared, SpreadAverage};
-use crate::calibrate;
-use crate::config::Checked;
-use crate::executor::CpuExecutor;
-use crate::host::Start;
-use crate::infer::Inference;
-use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
-use crate::personal::PersonalStore;
-use crate::privacy::Accountant;
+pub use evaluate::{ClientEvaluation, Evaluation, EvaluationRequest};
+pub use faults::{Arrival, Fault, RoundFaults};
+pub use record::{RoundRecord, RoundSeconds, SubnetworkRecord, Tally};
+pub use snapshot::{Snapshot, SnapshotError};
+
+use crate::client::{Client, ClientError, LocalData, PersonalModel};
+use crate::client_store::{ClientStore, MemoryStore, StoreError};
+use crate::error::SimulationError;
+use crate::executor::{CpuExecutor, Executor, ExecutorError, Outcome, Task, Work, Worker};
+use crate::parameters::Parameters;
+use crate::registry::Checked;
 use crate::server::Server;
-use crate::state::State;
-use crate::work::{LocalWork, Trade};
-use crate::{Part, RunError};
+use crate::wire::Download;
 
-/// Server, clients and everything between them. Holds the server's state, the clients' personal parts, and no
-/// other client state.
+/// Server, clients and everything between them. Holds the server's state, what clients keep, and no other client state.
 pub struct Simulation {
     config: Checked,
-    procedure: Procedure,
     federation: Arc<dyn Federation>,
-    executor: CpuExecutor,
+    client: Arc<Client>,
+    executor: Box<dyn Executor>,
     streams: Streams,
-    participants: usize,
-    initial: State,
     server: Server,
-    personal: PersonalStore,
-    /// The prior variance of personal models that the federation chose.
-    chosen: Option<f64>,
-    /// Counts what the rounds tell of a client, where there is privacy.
-    accountant: Option<Accountant>,
+    store: Box<dyn ClientStore>,
 }
 
 impl Simulation {
-    /// A federation before its first round.
+    /// A federation before its first round, on the cores of this machine.
     ///
     /// # Errors
     /// A network that does not fit the data, more participants than clients, a client that holds out all it has.
-    pub fn new(config: &Checked, federation: Arc<dyn Federation>) -> Result<Self, RunError> {
-        let task = federation.task();
-        let network = config.network(federation.input_shape(), task)?;
-        let participants = config.participants_of(federation.clients())?;
-        refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
-        let streams = Streams::new(config.seed);
-        let procedure = (config.method().declare)(config);
-        let initial = initialise(&network, &procedure, streams);
-        let State { values, .. } = initial.part(procedure.shared.range(network.layout()));
-        let (shared, spread, every) = match &procedure.uncertainty {
-            Uncertainty::Laplace(laplace) => {
-                (Shared::gaussian(values, laplace.alpha), laplace.spread, laplace.every)
-            }
-            Uncertainty::MeanField(MeanField { initial_deviation, .. }) => {
-                (Shared::gaussian(values, initial_deviation.powi(2)), SpreadAverage::Deviation, 1)
-            }
-            Uncertainty::None | Uncertainty::Samples(_) => {
-                (Shared::point(values), SpreadAverage::Deviation, 1)
-            }
-        };
-        let unselected = procedure.laplace().map_or(0.0, |laplace| laplace.alpha);
-        let aggregation = policy::aggregation(config, streams, spread, unselected, every);
-        let server = Server::new(shared, aggregation, policy::admission(config));
-        let sampled = participants as f64 / federation.clients() as f64;
-        let accountant = policy::accountant(config, procedure.shared, sampled);
-        let trade = Trade::of_run(network, task, config);
-        let held_out = config.validation.fraction;
-        let mut executor =
-            CpuExecutor::new(trade, Arc::clone(&federation), held_out, streams, config.threads)?;
-        if procedure.calibrates() {
-            executor.set_aside(calibrate::ASIDE);
-        }
-        Ok(Self {
-            config: config.clone(),
-            procedure,
-            federation,
-            executor,
-            streams,
-            participants,
-            initial,
-            server,
-            personal: PersonalStore::default(),
-            chosen: None,
-            accountant,
+    pub fn new(config: &Checked, federation: Arc<dyn Federation>) -> Result<Self, SimulationError> {
+        let (data, threads) = (Arc::clone(&federation), config.threads);
+        Self::with_executor(config, federation, |client| {
+            let worker = Worker::new(Arc::clone(client), data);
+            Ok(Box::new(CpuExecutor::new(worker, threads)?))
         })
     }
 
-    /// The network that is trained.
+    /// The same with another executor, made for these clients.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and what `make` says.
+    pub fn with_executor(
+        config: &Checked,
+        federation: Arc<dyn Federation>,
+        make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
+    ) -> Result<Self, SimulationError> {
+        let (shape, task) = (federation.input_shape(), federation.task());
+        let client = Client::of_config(config, shape, task, federation.target_scaling().cloned())?;
+        Self::with_client(config, federation, Arc::new(client), make)
+    }
+
+    /// The same with clients whose network is of another library: made by [`Client::new`] for this config and data.
+    ///
+    /// # Errors
+    /// More participants than clients, a client that holds out all it has, and what `make` says.
+    pub fn with_client(
+        config: &Checked,
+        federation: Arc<dyn Federation>,
+        client: Arc<Client>,
+        make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
+    ) -> Result<Self, SimulationError> {
+        let clients = federation.clients();
+        let participants = config.participants_of(clients)?;
+        refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
+        let (layout, procedure) = (client.network().layout(), client.procedure());
+        let server = Server::new(config, procedure, layout, client.initial(), clients, participants);
+        let executor = make(&client)?;
+        Ok(Self {
+            config: config.clone(),
+            federation,
+            client,
+            executor,
+            streams: Streams::new(config.seed),
+            server,
+            store: Box::new(MemoryStore::default()),
+        })
+    }
+
+    /// From now on what clients keep is in this store: before the first round.
+    pub fn set_client_store(&mut self, store: Box<dyn ClientStore>) {
+        self.store = store;
+    }
+
+    /// What all clients have in common.
     #[must_use]
-    pub const fn network(&self) -> &Network {
-        &self.executor.trade().network
+    pub const fn client(&self) -> &Arc<Client> {
+        &self.client
     }
 
     /// The data.
@@ -112,90 +110,98 @@ impl Simulation {
         self.federation.as_ref()
     }
 
-    /// The server's state.
+    /// The server.
     #[must_use]
     pub const fn server(&self) -> &Server {
         &self.server
     }
 
-    /// What travels.
-    #[must_use]
-    pub const fn shared_part(&self) -> Part {
-        self.procedure.shared
-    }
-
-    /// The prior variance of personal models that the federation chose; none before it did, or where it is given.
-    #[must_use]
-    pub const fn chosen_prior_variance(&self) -> Option<f64> {
-        self.chosen
-    }
-
-    /// What the shared part may tell of any one client at most, after the rounds so far; none without privacy, or where
-    /// nothing is shared. Skipped rounds count too, to be on the safe side: it follows from their number alone.
-    #[must_use]
-    pub fn epsilon(&self) -> Option<f64> {
-        self.accountant.as_ref().map(|accountant| accountant.epsilon(self.server.round()))
-    }
-
     /// The network as a client that never took part would start it: the initial parameters, and the newest
     /// shared part.
-    #[must_use]
-    pub fn global_parameters(&self) -> Vec<f32> {
-        self.start().state.values
+    ///
+    /// # Errors
+    /// None in a simulation, whose server and clients are made for each other.
+    pub fn global_parameters(&self) -> Result<Parameters, ClientError> {
+        self.client.global_parameters(self.server.shared())
     }
 
-    /// What clients start from.
-    fn start(&self) -> Start {
-        let (layout, part) = (self.network().layout(), self.procedure.shared);
-        Start::new(layout, part, &self.initial, self.server.shared(), self.server.round())
+    /// The personal model of a client that joins after training, from its own data alone. `client` is the key of its
+    /// random draws: a number that no other client has.
+    ///
+    /// Cost: F epochs of tuning and one posterior; the federation is not touched.
+    ///
+    /// # Errors
+    /// Training that diverged; a posterior that cannot be computed; a lost state of a client that took part.
+    pub fn join(&self, client: usize, data: &LocalData) -> Result<PersonalModel, JoinError> {
+        let kept = self.store.get(client)?;
+        Ok(self.client.join(client, &self.server.personal_download(), kept.as_ref(), data)?)
     }
 
-    /// Work for each of these clients, from the newest shared part and what the client kept.
-    fn cohort(
+    /// Carries out work of these clients, from what the server tells and the client kept. `each` has the outcomes as
+    /// they come, one for each client: whom the executor lost did not answer ([`ClientError::NoAnswer`]), and what it
+    /// returns beyond that is ignored. An error of its own ends the work.
+    fn run_tasks(
         &self,
         clients: &[usize],
-        purpose: Purpose,
-        phases: &[Phase],
-        inference: Option<&Inference>,
-    ) -> Result<Vec<LocalWork>, RunError> {
-        let start = self.start();
-        let kept = self.procedure.kept.range(self.network().layout());
-        let work = clients.iter().map(|&client| {
-            let own = self.personal.get(client)?;
-            let own = own.as_deref().map(|own| (kept.clone(), own));
-            Ok(start.work(client, purpose, own, phases, inference))
-        });
-        work.collect()
+        download: &Arc<Download>,
+        work: impl Fn(usize) -> Work + Send + Sync,
+        mut each: impl FnMut(Outcome) -> Result<(), SimulationError>,
+    ) -> Result<(), SimulationError> {
+        let lost: Mutex<Option<StoreError>> = Mutex::new(None);
+        let task = |&client: &usize| match self.store.get(client) {
+            Ok(kept) => Some(Task { client, work: work(client), download: Arc::clone(download), kept }),
+            Err(error) => {
+                *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                None
+            }
+        };
+        let mut failed = None;
+        let mut waiting: BTreeSet<usize> = clients.iter().copied().collect();
+        // Fused: where one client's state is lost, no thread takes another task.
+        self.executor.run(&mut clients.iter().map_while(task).fuse(), &mut |outcome| {
+            if !waiting.remove(&outcome.client) {
+                tracing::warn!(client = outcome.client, "the executor returned an unexpected outcome");
+                return ControlFlow::Continue(());
+            }
+            match each(outcome) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        if let Some(error) = lost.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error.into());
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        waiting
+            .into_iter()
+            .try_for_each(|client| each(Outcome { client, result: Err(ClientError::NoAnswer) }))
     }
 }
 
-/// The parameters before the first round: as the layers start them, or around 0 with a deviation each where the method
-/// trains distributions.
-fn initialise(network: &Network, procedure: &Procedure, streams: Streams) -> State {
-    let mut rng = streams.stream(Purpose::Initialisation, SERVER, 0);
-    let size = network.layout().len();
-    match &procedure.uncertainty {
-        Uncertainty::MeanField(MeanField { initial_mean, initial_deviation, .. }) => {
-            let draw = |_| {
-                let draw: f64 = StandardNormal.sample(&mut rng);
-                (initial_mean * draw) as f32
-            };
-            let values = (0..size).map(draw).collect();
-            State { values, deviation: vec![*initial_deviation as f32; size], samples: Vec::new() }
-        }
-        Uncertainty::None | Uncertainty::Laplace(_) | Uncertainty::Samples(_) => {
-            State::point(network.initialise(&mut rng))
-        }
-    }
+/// Why a client cannot join.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// No model can be fitted to its data.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// What it kept cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Every client must have something to learn from once its held-out share is cut off.
-fn refuse_idle_clients(federation: &dyn Federation, fraction: f64) -> Result<(), RunError> {
+fn refuse_idle_clients(federation: &dyn Federation, fraction: f64) -> Result<(), SimulationError> {
     for client in 0..federation.clients() {
         let count = federation.count(client, Split::Train);
         if count == 0 || (count as f64 * fraction).floor() as usize >= count {
             let reason = format!("it has {count}, and validation.fraction = {fraction}");
-            return Err(RunError::NothingToLearn { client, reason });
+            return Err(SimulationError::NothingToLearn { client, reason });
         }
     }
     Ok(())

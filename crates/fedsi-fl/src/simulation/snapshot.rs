@@ -1,83 +1,105 @@
-//! A federation between two rounds: taken down, and gone on from.
+//! A federation between two rounds: saved, and continued from.
 
-use std::path::Path;
+use thiserror::Error;
 
 use super::Simulation;
-use crate::RunError;
-use crate::aggregate::Shared;
-use crate::calibrate;
-use crate::personal::{Personal, PersonalStore};
-use crate::state::State;
+use crate::client_store::{ClientStates, StoreError};
+use crate::error::SimulationError;
+use crate::parameters::{KindError, Parameters};
+use crate::server::{ServerError, ServerState};
 
 /// Everything that a federation is between two rounds, besides its settings and its data: random draws are keyed, and
 /// optimisers start afresh in every round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Rounds completed.
-    pub round: u64,
-    /// How many of the newest were skipped, one after another.
-    pub skipped_in_a_row: u64,
-    /// What the server holds.
-    pub shared: Shared,
+    /// What the server knows.
+    pub server: ServerState,
     /// What clients keep.
-    pub personal: Personal,
-    /// The prior variance of personal models, once the federation has chosen it.
-    pub chosen: Option<f64>,
+    pub clients: ClientStates,
+}
+
+/// Why a simulation cannot continue from a snapshot. Each message is one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// More rounds than the run has.
+    #[error("it is of round {round}, and the run has {rounds}")]
+    Round {
+        /// The snapshot's.
+        round: u64,
+        /// Rounds that are planned.
+        rounds: usize,
+    },
+    /// A client that the run does not have.
+    #[error("it has a client {client}, and the run has {clients} clients")]
+    UnknownClient {
+        /// The client.
+        client: usize,
+        /// How many there are.
+        clients: usize,
+    },
+    /// What a client keeps is not what clients of this run keep.
+    #[error("what client {client} keeps: {source}")]
+    Kept {
+        /// The client.
+        client: usize,
+        /// How it differs.
+        source: KindError,
+    },
+    /// What the server holds is not what this run's server holds.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// What clients keep is stored in another way.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Simulation {
-    /// From now on what clients keep is in this folder: before the first round.
-    pub fn keep_on_disk(&mut self, folder: &Path) {
-        self.personal = PersonalStore::on_disk(folder);
-    }
-
-    /// The federation as it is. Cost: a copy of what the server holds and of what clients keep in memory.
+    /// The federation as it is. Cost: a copy of what clients keep in memory.
     ///
     /// # Errors
-    /// Clients' state that cannot be synced to disk.
-    pub fn snapshot(&mut self) -> Result<Snapshot, RunError> {
-        Ok(Snapshot {
-            round: self.server.round(),
-            skipped_in_a_row: self.server.skipped_in_a_row(),
-            shared: self.server.shared().clone(),
-            personal: self.personal.snapshot()?,
-            chosen: self.chosen,
-        })
+    /// Clients' state that cannot be made durable.
+    pub fn snapshot(&mut self) -> Result<Snapshot, SimulationError> {
+        Ok(Snapshot { server: self.server.state().clone(), clients: self.store.snapshot()? })
     }
 
-    /// Goes on from a snapshot of the same run: what comes then is what would have come.
+    /// Continues from a snapshot of the same run: every later round gives the bits that it would have given.
     ///
     /// # Errors
     /// A snapshot of another run.
-    pub fn restore(&mut self, snapshot: Snapshot) -> Result<(), String> {
-        let Snapshot { round, skipped_in_a_row, shared, personal, chosen } = snapshot;
-        if round > self.config.rounds as u64 {
-            return Err(format!("it is of round {round}, and the run has {}", self.config.rounds));
+    pub fn restore(&mut self, snapshot: Snapshot) -> Result<(), SnapshotError> {
+        let Snapshot { server, clients } = snapshot;
+        let (round, rounds) = (server.round, self.config.rounds);
+        if round > rounds as u64 {
+            return Err(SnapshotError::Round { round, rounds });
         }
-        let kept = self.procedure.kept.range(self.network().layout()).len();
-        let fits = |(&client, state): (&usize, &State)| {
-            client < self.federation.clients()
-                && state.values.len() == kept
-                && (state.deviation.is_empty() || state.deviation.len() == kept)
+        self.check_clients(&clients)?;
+        self.server.restore(server)?;
+        self.store.restore(clients, round)?;
+        Ok(())
+    }
+
+    fn check_clients(&self, states: &ClientStates) -> Result<(), SnapshotError> {
+        let clients = self.federation.clients();
+        let unknown = |&&client: &&usize| client >= clients;
+        let last = match states {
+            ClientStates::Held(states) => states.keys().next_back(),
+            ClientStates::Stored(rounds) => rounds.keys().next_back(),
         };
-        let known = match &personal {
-            Personal::Here(parts) => parts.iter().all(fits),
-            Personal::OnDisk(rounds) => rounds.keys().all(|&client| client < self.federation.clients()),
-        };
-        if !known {
-            return Err("what it says of clients does not fit this run".to_owned());
+        if let Some(&client) = last.filter(unknown) {
+            return Err(SnapshotError::UnknownClient { client, clients });
         }
-        self.server.restore(shared, round, skipped_in_a_row)?;
-        self.personal.restore(personal, round)?;
-        self.chosen = chosen;
-        if self.procedure.calibrates() && round >= calibrate::last_round_with_data_aside(self.config.rounds) {
-            self.executor.set_aside(0.0);
+        let ClientStates::Held(states) = states else { return Ok(()) };
+        let range = self.client.procedure().kept.range(self.client.network().layout());
+        let mut whole: Parameters = self.client.initial().clone();
+        for (&client, state) in states {
+            whole.put(range.clone(), state).map_err(|source| SnapshotError::Kept { client, source })?;
         }
         Ok(())
     }
 
-    /// Checkpoints from round `oldest` on are what is left: clients' files that none of them needs go.
-    pub(crate) fn forget_before(&mut self, oldest: u64) {
-        self.personal.forget_before(oldest);
+    /// Snapshots of rounds before `oldest` will not be restored again: what only they need may be removed.
+    pub fn discard_before(&mut self, oldest: u64) {
+        self.store.discard_before(oldest);
     }
 }

@@ -1,53 +1,55 @@
 //! Personal models scored on training data that was held out: what settings are chosen by.
 
-use fedsi_random::Purpose;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Simulation;
-use crate::RunError;
-use crate::predict::Predictions;
-use crate::record::Scores;
-use crate::work::Trained;
+use crate::client::{ClientError, Predictions};
+use crate::error::SimulationError;
+use crate::executor::{EvaluationData, Outcome, TaskResult, Work};
+use crate::scores::Scores;
 
 impl Simulation {
     /// Personalises every client as at the end of a run, posterior included, and scores the personal models on
     /// the data that clients held out (`validation.fraction`), pooled. Test data is not touched.
     ///
-    /// Without held-out data, and where any client's model predicts no numbers, the scores are empty: settings
+    /// Without held-out data, and where any client's predictions are not finite, the scores are empty: settings
     /// under which that happens are not to be chosen.
     ///
-    /// Cost: as evaluating, less the test data. Memory: a few clients at a time, and a posterior a thread.
+    /// Cost: as evaluating, less the test data. Memory: as many clients as are worked on at a time, and all predictions.
     ///
     /// # Errors
     /// Clients' state that is lost.
-    pub fn validate(&self) -> Result<Scores, RunError> {
+    pub fn validate(&self) -> Result<Scores, SimulationError> {
         let clients: Vec<usize> = (0..self.federation.clients()).collect();
-        let predictor = self.predictor();
-        let inference = self.procedure.last_inference(self.chosen);
-        let mut pooled = Predictions::none(predictor.task);
-        for batch in clients.chunks(4 * self.executor.threads()) {
-            let cohort =
-                self.cohort(batch, Purpose::Tuning, &self.procedure.personalise, inference.as_ref())?;
-            let predicted = self.executor.each(cohort, |trained, data, _| {
-                let Trained { client, state, posterior, .. } = trained;
-                let inferred = posterior.transpose().map_err(|error| error.to_string())?;
-                let model = self.model(client, state, inferred);
-                let noise = predictor.trade.noise(&model.parameters, data);
-                let predictions = predictor.predict(&model, &noise, &data.held_out);
-                if predictions.are_finite() {
-                    Ok((client, predictions))
-                } else {
-                    Err(format!("the personal model of client {client} predicts values that are not finite"))
-                }
-            });
-            for outcome in predicted {
-                match outcome {
-                    Ok((_, predictions)) => pooled.append(predictions),
-                    Err(problem) => {
-                        tracing::info!("no held-out scores: {problem}");
-                        return Ok(Predictions::none(predictor.task).scores());
+        let work = |_| Work::Evaluate {
+            on: EvaluationData::HeldOut,
+            further_inputs: Vec::new(),
+            return_model: false,
+        };
+        let mut found: BTreeMap<usize, Predictions> = BTreeMap::new();
+        self.run_tasks(&clients, &Arc::new(self.server.personal_download()), work, |outcome| {
+            let Outcome { client, result } = outcome;
+            let problem = match result {
+                Ok(TaskResult::Evaluated(evaluated)) => match evaluated.predictions {
+                    Some(predictions) => {
+                        found.insert(client, predictions);
+                        return Ok(());
                     }
-                }
-            }
+                    None => ClientError::PredictionsDiverged,
+                },
+                Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) => ClientError::OtherResult,
+                Err(error) => error,
+            };
+            tracing::info!(client, "no held-out scores: {problem}");
+            Ok(())
+        })?;
+        let mut pooled = Predictions::none(self.client.task());
+        if found.len() < clients.len() {
+            return Ok(pooled.scores());
+        }
+        for predictions in found.into_values() {
+            pooled.append(predictions)?;
         }
         Ok(pooled.scores())
     }
@@ -58,7 +60,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use fedsi_data::{DatasetName, Federation, Samples, Scaling, Size, Split, Task};
+    use fedsi_data::{Federation, Samples, Scaling, Size, Split, Task};
 
     use super::*;
     use crate::Config;
@@ -99,7 +101,7 @@ mod tests {
     }
 
     fn validated(method: &str, fraction: f64) -> (Scores, usize) {
-        let mut config = Config::defaults(method, DatasetName::Digits, Size::Small);
+        let mut config = Config::defaults(method, "digits", Size::Small).unwrap();
         config.partition.clients = 3;
         (config.federation.participants, config.training.epochs, config.tuning.epochs) = (3, 2, 2);
         config.rounds = 1;

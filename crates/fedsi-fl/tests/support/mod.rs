@@ -1,10 +1,14 @@
 //! Small federations for tests.
-#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::panic, clippy::unwrap_used)]
+
+pub mod damage;
 
 use std::sync::Arc;
 
-use fedsi_data::{DatasetName, Federation, PartitionKind, Samples, Scaling, Size, Split, Targets, Task};
-use fedsi_fl::{Config, Simulation};
+use fedsi_data::{Federation, PartitionKind, Samples, Scaling, Size, Split, Targets, Task};
+use fedsi_fl::client::PersonalModel;
+use fedsi_fl::simulation::{ClientEvaluation, EvaluationRequest};
+use fedsi_fl::{Config, Simulation, SimulationError};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
@@ -62,15 +66,15 @@ impl Federation for Clouds {
 
 /// A small network on small data.
 pub fn config(method: &str, participants: usize) -> Config {
-    let mut config = Config::defaults(method, DatasetName::Files, Size::Small);
+    let mut config = Config::defaults(method, "files", Size::Small).unwrap();
     config.partition.kind = PartitionKind::Natural;
     config.federation.participants = participants;
     config.model.body = vec![fedsi_nn::LayerSpec::Linear(8), fedsi_nn::LayerSpec::Tanh];
     config.training.epochs = 3;
-    config.training.batch = 4;
-    config.training.rate = 0.01;
+    config.training.batch_size = 4;
+    config.training.learning_rate = 0.01;
     config.tuning.epochs = 2;
-    config.fedsi.every = 1;
+    config.fedsi.posterior_interval = 1;
     // A few samples say little against ten times a prior.
     (config.pfedbayes.zeta, config.bpfed.zeta) = (1.0, 0.1);
     config
@@ -90,11 +94,32 @@ pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: 
     for _ in 0..rounds {
         simulation.round().unwrap();
     }
-    let mut models = Vec::new();
-    let keep = |client: fedsi_fl::simulation::Evaluated| {
-        models.push(client.model.parameters);
+    models(&simulation).into_iter().map(|model| model.parameters.values().to_vec()).collect()
+}
+
+/// Every client's personal model.
+pub fn models(simulation: &Simulation) -> Vec<PersonalModel> {
+    evaluations(simulation).into_iter().map(|client| client.model.unwrap()).collect()
+}
+
+/// Every client at the end, with its model, in the order of clients.
+pub fn evaluations(simulation: &Simulation) -> Vec<ClientEvaluation> {
+    try_evaluate(simulation).unwrap()
+}
+
+/// The same, or why there is none.
+pub fn try_evaluate(simulation: &Simulation) -> Result<Vec<ClientEvaluation>, SimulationError> {
+    let mut clients = Vec::new();
+    let request = EvaluationRequest { first: 0, models: true, further_inputs: &|_| Vec::new() };
+    simulation.evaluate(&request, |client| {
+        clients.push(client);
         Ok(())
-    };
-    simulation.evaluate(|_| Ok(()), keep).unwrap();
-    models
+    })?;
+    clients.sort_by_key(|client| client.client);
+    Ok(clients)
+}
+
+/// The values of the whole network as a client that never took part would start it.
+pub fn global_values(simulation: &Simulation) -> Vec<f32> {
+    simulation.global_parameters().unwrap().values().to_vec()
 }

@@ -1,0 +1,119 @@
+//! Why a client has no result.
+
+use thiserror::Error;
+
+use crate::network::{NetworkFailure, UnsupportedTraining};
+use crate::parameters::KindError;
+
+/// Why a client could not train, personalise or predict. Each message is one line about the client, "it".
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Training diverged.
+    #[error("its parameters are not finite")]
+    Diverged,
+    /// What the client would keep is not finite.
+    #[error("its personal part is not finite")]
+    PersonalPartDiverged,
+    /// The loss of its training is not finite.
+    #[error("its training loss is not finite")]
+    LossDiverged,
+    /// Its predictions are not finite.
+    #[error("its personal model predicts values that are not finite")]
+    PredictionsDiverged,
+    /// There is no data to score prior variances on.
+    #[error("it has no samples set aside to score prior variances on")]
+    NothingSetAside,
+    /// What it received does not fit the method or the network.
+    #[error("the download does not fit: {0}")]
+    OtherDownload(KindError),
+    /// What it kept does not fit the method or the network.
+    #[error("its kept parameters do not fit: {0}")]
+    OtherKept(KindError),
+    /// The method needs the server's Gaussian, and the server holds points.
+    #[error("the method needs a Gaussian from the server, and the server sent point values")]
+    NoServerGaussian,
+    /// The method infers no posterior.
+    #[error("the method infers no posterior")]
+    NoPosterior,
+    /// Parameters of another kind than the phase trains.
+    #[error("a phase cannot train its parameters: {0}")]
+    OtherParameters(KindError),
+    /// Data and task do not fit.
+    #[error("its data are {found}, and the task is {task}")]
+    OtherData {
+        /// What the data are.
+        found: &'static str,
+        /// What is to be predicted.
+        task: &'static str,
+    },
+    /// It has no training samples.
+    #[error("it has no training samples")]
+    NoSamples,
+    /// Inputs that are not whole samples, or not as many as targets.
+    #[error("its inputs are {found} values, expected {expected}")]
+    Inputs {
+        /// How many there are.
+        found: usize,
+        /// How many there must be, or a multiple of which.
+        expected: usize,
+    },
+    /// A class that the network has no output for.
+    #[error("a sample's class is {label}, and there are {classes} classes")]
+    Label {
+        /// The class.
+        label: u32,
+        /// How many there are.
+        classes: usize,
+    },
+    /// A client that the data does not have.
+    #[error("there is no client {client}: the data has {clients} clients")]
+    UnknownClient {
+        /// The client asked for.
+        client: usize,
+        /// How many there are.
+        clients: usize,
+    },
+    /// A model without draws to average over.
+    #[error("its model has no draws to average over")]
+    NoDraws,
+    /// The network's library failed.
+    #[error(transparent)]
+    Network(#[from] NetworkFailure),
+    /// The network does not offer a kind of training.
+    #[error(transparent)]
+    Training(#[from] UnsupportedTraining),
+    /// The posterior cannot be computed.
+    #[error("its posterior cannot be computed: {0}")]
+    Posterior(#[from] fedsi_bayes::LaplaceError),
+    /// An executor returned no outcome for it.
+    #[error("it did not answer")]
+    NoAnswer,
+    /// An executor returned the result of another task.
+    #[error("the executor returned the result of another task")]
+    OtherResult,
+    /// Reported by a client elsewhere, as text.
+    #[error("{reason}")]
+    Remote {
+        /// What it reported.
+        reason: String,
+        /// Whether its training diverged.
+        diverged: bool,
+    },
+}
+
+impl ClientError {
+    /// Whether training, or a posterior of what it led to, diverged: another try would again.
+    #[must_use]
+    pub const fn is_divergence(&self) -> bool {
+        matches!(
+            self,
+            Self::Diverged
+                | Self::PersonalPartDiverged
+                | Self::LossDiverged
+                | Self::PredictionsDiverged
+                | Self::Posterior(_)
+                | Self::Remote { diverged: true, .. }
+        )
+    }
+}

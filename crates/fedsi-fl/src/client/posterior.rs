@@ -1,0 +1,150 @@
+//! A client's posterior after its training: which parameters have a distribution, and which.
+
+use std::sync::Arc;
+
+use fedsi_bayes::{
+    Laplace, LaplaceError, Likelihood, Predictive, Prior, Problem, RuleNameError, Rules, Selection,
+    SelectionRule,
+};
+use fedsi_data::{Samples, Targets};
+use fedsi_random::ChaCha8Rng;
+
+use super::{Client, ClientError, LocalData};
+use crate::methods::{Laplace as MethodLaplace, PosteriorSpec, PosteriorStructure, PriorVariance};
+use crate::parameters::{Gaussian, LaplaceParameters, Parameters, doubles, is_finite};
+
+/// How clients of a method infer posteriors.
+#[derive(Clone, Debug)]
+pub(super) struct Inference {
+    /// The rule that selects a subnetwork; none for independent variances of all parameters.
+    rule: Option<Arc<dyn SelectionRule>>,
+    predictive: Predictive,
+    /// Where the federation's search for a prior variance starts.
+    typical_prior_variance: f64,
+}
+
+impl Inference {
+    pub(super) fn new(laplace: &MethodLaplace, rules: &Rules) -> Result<Self, RuleNameError> {
+        let rule = match &laplace.structure {
+            PosteriorStructure::Subnetwork { rule, .. } => Some(rules.find(rule)?),
+            PosteriorStructure::Diagonal => None,
+        };
+        let typical_prior_variance = laplace.structure.typical_prior_variance();
+        Ok(Self { rule, predictive: laplace.predictive, typical_prior_variance })
+    }
+
+    /// The parameters with a posterior around them.
+    fn parameters(&self, mut parameters: Parameters, fit: Laplace) -> Parameters {
+        let values = std::mem::take(parameters.values_mut());
+        Parameters::Laplace(Box::new(LaplaceParameters { values, fit, predictive: self.predictive }))
+    }
+}
+
+impl Client {
+    /// The parameters with a posterior around them.
+    pub(super) fn infer(
+        &self,
+        spec: &PosteriorSpec,
+        parameters: Parameters,
+        server: Option<&Gaussian>,
+        data: &LocalData,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Parameters, ClientError> {
+        let fit = self.fit_posterior(spec, parameters.values(), server, data, rng)?;
+        Ok(self.inference()?.parameters(parameters, fit))
+    }
+
+    /// Selects parameters and computes their posterior, in f64.
+    ///
+    /// Cost: a diagonal GGN over the part (a backward pass an output over the samples), and the factorisation.
+    pub(super) fn fit_posterior(
+        &self,
+        spec: &PosteriorSpec,
+        values: &[f32],
+        server: Option<&Gaussian>,
+        data: &LocalData,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Laplace, ClientError> {
+        let inputs = doubles(&data.train.inputs);
+        let problem = self.problem(values, &inputs, data)?;
+        let selection = self.select(&problem, spec, server, rng)?;
+        Ok(problem.fit(&selection, spec.tolerance).map_err(LaplaceError::from)?)
+    }
+
+    /// Posteriors of several prior variances around the same parameters; `each` has them in turn. What does not depend
+    /// on the prior variance is computed once.
+    pub(super) fn infer_candidates(
+        &self,
+        candidates: &[f64],
+        parameters: &Parameters,
+        data: &LocalData,
+        rng: &mut ChaCha8Rng,
+        mut each: impl FnMut(Parameters) -> Result<(), ClientError>,
+    ) -> Result<(), ClientError> {
+        let inference = self.inference()?;
+        let typical = inference.typical_prior_variance;
+        let spec = self.procedure.personal_posterior(None).ok_or(ClientError::NoPosterior)?;
+        // Whatever the method's own prior is: candidates are scales of the typical one.
+        let spec = PosteriorSpec { prior: PriorVariance::Fixed(typical), ..spec };
+        let scales: Vec<f64> = candidates.iter().map(|variance| variance / typical).collect();
+        let inputs = doubles(&data.train.inputs);
+        let problem = self.problem(parameters.values(), &inputs, data)?;
+        let selection = self.select(&problem, &spec, None, rng)?;
+        let fits = problem.fit_scales(&selection, spec.tolerance, &scales);
+        for fit in fits.map_err(LaplaceError::from)? {
+            let fit = fit.map_err(LaplaceError::from)?;
+            each(inference.parameters(parameters.clone(), fit))?;
+        }
+        Ok(())
+    }
+
+    fn inference(&self) -> Result<&Inference, ClientError> {
+        self.inference.as_ref().ok_or(ClientError::NoPosterior)
+    }
+
+    /// What a posterior is inferred from.
+    fn problem<'a>(
+        &self,
+        values: &[f32],
+        inputs: &'a [f64],
+        data: &LocalData,
+    ) -> Result<Problem<'a>, ClientError> {
+        if !is_finite(values) {
+            return Err(ClientError::Diverged);
+        }
+        let likelihood = likelihood(&data.train, self.observation_noise(values, data)?);
+        let problem = Problem::new(self.network.linearised(), doubles(values), inputs, likelihood);
+        Ok(problem.map_err(LaplaceError::from)?)
+    }
+
+    fn select(
+        &self,
+        problem: &Problem<'_>,
+        spec: &PosteriorSpec,
+        server: Option<&Gaussian>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Selection, ClientError> {
+        let range = spec.part.range(self.network.layout());
+        let size = spec.structure.size(range.len());
+        let prior = match spec.prior {
+            PriorVariance::Fixed(variance) => Prior::isotropic(range, variance),
+            PriorVariance::Server => {
+                let server = server.ok_or(ClientError::NoServerGaussian)?;
+                let variance = doubles(&server.variance[range.clone()]);
+                Prior::diagonal(range, variance)
+            }
+        };
+        Ok(match &self.inference()?.rule {
+            Some(rule) => problem.choose(&prior, &**rule, size, rng)?,
+            None => problem.choose_independent(&prior)?,
+        })
+    }
+}
+
+/// How the samples' targets depend on the outputs.
+pub(super) fn likelihood(samples: &Samples, noise: Vec<f64>) -> Likelihood {
+    match samples.targets {
+        Targets::Classes(_) => Likelihood::Categorical,
+        Targets::Values(_) => Likelihood::Gaussian { noise },
+    }
+}

@@ -1,0 +1,76 @@
+//! Clients' data that is kept from round to round.
+
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use crate::client::LocalData;
+
+/// Most bytes of inputs that are kept.
+pub(crate) const CACHE_BYTES: usize = 512 << 20;
+
+/// The data of the clients seen last. Memory follows participants: with many clients the least recent make room.
+#[derive(Debug)]
+pub(super) struct DataCache {
+    /// By client: whether data is set aside, and the data.
+    entries: LruCache<usize, (bool, Arc<LocalData>)>,
+    bytes: usize,
+}
+
+impl Default for DataCache {
+    fn default() -> Self {
+        Self { entries: LruCache::unbounded(), bytes: 0 }
+    }
+}
+
+impl DataCache {
+    pub(super) fn get(&mut self, client: usize, set_aside: bool) -> Option<Arc<LocalData>> {
+        let (divided, data) = self.entries.get(&client)?;
+        (*divided == set_aside).then(|| Arc::clone(data))
+    }
+
+    pub(super) fn put(&mut self, client: usize, set_aside: bool, data: Arc<LocalData>) {
+        let size = data.input_bytes();
+        if size > CACHE_BYTES {
+            return;
+        }
+        self.bytes += size;
+        if let Some((_, replaced)) = self.entries.put(client, (set_aside, data)) {
+            self.bytes -= replaced.input_bytes();
+        }
+        while self.bytes > CACHE_BYTES {
+            let Some((_, (_, oldest))) = self.entries.pop_lru() else { return };
+            self.bytes -= oldest.input_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedsi_data::{Samples, Targets};
+
+    use super::*;
+
+    fn data(values: usize) -> Arc<LocalData> {
+        let samples = Samples { count: 1, inputs: vec![0.0; values], targets: Targets::Classes(vec![0]) };
+        Arc::new(LocalData::all(samples))
+    }
+
+    #[test]
+    fn the_least_recent_make_room_and_other_divisions_are_not_served() {
+        let third = CACHE_BYTES / 4 / 3;
+        let mut cache = DataCache::default();
+        for client in 0..3 {
+            cache.put(client, false, data(third));
+        }
+        assert!(cache.get(0, false).is_some() && cache.get(0, true).is_none());
+        cache.put(3, false, data(third));
+        assert!(cache.get(1, false).is_none(), "the least recent");
+        assert!(cache.get(0, false).is_some() && cache.get(2, false).is_some());
+        cache.put(2, true, data(third));
+        assert_eq!(cache.entries.len(), 3);
+        assert!(cache.get(2, true).is_some() && cache.bytes <= CACHE_BYTES);
+        cache.put(9, false, data(CACHE_BYTES / 4 + 1));
+        assert!(cache.get(9, false).is_none(), "larger than the cache");
+    }
+}

@@ -1,0 +1,233 @@
+//! Tasks and outcomes as bytes, for executors in other processes or on other machines.
+//!
+//! Messages within them (the download, the upload, what a client keeps) are bytes of their own in U8 tensors.
+
+use std::sync::Arc;
+
+use fedsi_bayes::Likelihood;
+use fedsi_data::Task as Prediction;
+use serde::{Deserialize, Serialize};
+
+use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
+use crate::client::{
+    Client, ClientError, PersonalModel, PosteriorSummary, Predictions, Trained, Validation, WorkSeconds,
+};
+use crate::wire::{
+    Download, NamedTensor, PosteriorHeader, PriorScores, TensorFile, Upload, WireError, decode,
+    decode_parameters, encode, encode_parameters, posterior_tensors, read_posterior,
+};
+
+const TASK: &str = "task";
+const OUTCOME: &str = "outcome";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TaskContent {
+    client: usize,
+    work: WorkContent,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WorkContent {
+    Train,
+    ScorePriorVariances,
+    Evaluate { held_out: bool, return_model: bool },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OutcomeContent {
+    client: usize,
+    result: ResultContent,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ResultContent {
+    Failed { reason: String, diverged: bool },
+    Trained { posterior: Option<PosteriorSummary>, validation: Option<Validation>, seconds: WorkSeconds },
+    PriorScores(PriorScores),
+    Evaluated { posterior: Option<PosteriorSummary>, predictions: bool, model: Option<ModelContent> },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ModelContent {
+    draws: usize,
+    posterior: PosteriorHeader,
+}
+
+impl Task {
+    /// The bytes that travel.
+    ///
+    /// # Errors
+    /// The format's own limits.
+    pub fn encode(&self) -> Result<Vec<u8>, WireError> {
+        let mut tensors = vec![bytes_tensor("download", self.download.encode()?)];
+        if let Some(kept) = &self.kept {
+            tensors.push(bytes_tensor("kept", encode_parameters(kept)?));
+        }
+        let work = match &self.work {
+            Work::Train => WorkContent::Train,
+            Work::ScorePriorVariances => WorkContent::ScorePriorVariances,
+            Work::Evaluate { on, further_inputs, return_model } => {
+                tensors.push(NamedTensor::f32("further_inputs", vec![further_inputs.len()], further_inputs));
+                let held_out = *on == EvaluationData::HeldOut;
+                WorkContent::Evaluate { held_out, return_model: *return_model }
+            }
+        };
+        encode(TASK, &TaskContent { client: self.client, work }, &tensors)
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that are not such a message.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let (TaskContent { client, work }, file) = decode::<TaskContent>(TASK, bytes)?;
+        let kept = if file.has("kept") { Some(decode_parameters(file.u8("kept")?)?) } else { None };
+        let work = match work {
+            WorkContent::Train => Work::Train,
+            WorkContent::ScorePriorVariances => Work::ScorePriorVariances,
+            WorkContent::Evaluate { held_out, return_model } => {
+                let on = if held_out { EvaluationData::HeldOut } else { EvaluationData::Test };
+                Work::Evaluate { on, further_inputs: file.f32("further_inputs")?, return_model }
+            }
+        };
+        let download = Arc::new(Download::decode(file.u8("download")?)?);
+        Ok(Self { client, work, download, kept })
+    }
+}
+
+impl Outcome {
+    /// The bytes that travel.
+    ///
+    /// # Errors
+    /// The format's own limits.
+    pub fn encode(&self) -> Result<Vec<u8>, WireError> {
+        let mut tensors = Vec::new();
+        let result = match &self.result {
+            Err(error) => {
+                ResultContent::Failed { reason: error.to_string(), diverged: error.is_divergence() }
+            }
+            Ok(TaskResult::PriorScores(scores)) => ResultContent::PriorScores(scores.clone()),
+            Ok(TaskResult::Trained(trained)) => {
+                let Trained { upload, kept, posterior, validation, seconds } = &**trained;
+                tensors.push(bytes_tensor("upload", upload.encode()?));
+                tensors.push(bytes_tensor("kept", encode_parameters(kept)?));
+                let (posterior, validation, seconds) = (*posterior, *validation, *seconds);
+                ResultContent::Trained { posterior, validation, seconds }
+            }
+            Ok(TaskResult::Evaluated(evaluated)) => {
+                let Evaluated { model, posterior, predictions, further_probabilities } = &**evaluated;
+                tensors.push(f64_tensor("further_probabilities", further_probabilities));
+                tensors.extend(predictions.iter().flat_map(prediction_tensors));
+                let content = model.as_ref().map(|model| {
+                    let (posterior, header) = posterior_tensors(&model.parameters);
+                    let values = model.parameters.values();
+                    tensors.extend(posterior);
+                    tensors.push(NamedTensor::f32("values", vec![values.len()], values));
+                    tensors.push(f64_tensor("observation_noise", &model.observation_noise));
+                    ModelContent { draws: model.draws, posterior: header }
+                });
+                let predictions = predictions.is_some();
+                ResultContent::Evaluated { posterior: *posterior, predictions, model: content }
+            }
+        };
+        encode(OUTCOME, &OutcomeContent { client: self.client, result }, &tensors)
+    }
+
+    /// Reads what [`Self::encode`] wrote, of a client of this federation.
+    ///
+    /// # Errors
+    /// Bytes that are not such a message, or do not fit the network.
+    pub fn decode(bytes: &[u8], client: &Client) -> Result<Self, WireError> {
+        let (content, file) = decode::<OutcomeContent>(OUTCOME, bytes)?;
+        let owner = content.client;
+        let result = match content.result {
+            ResultContent::Failed { reason, diverged } => Err(ClientError::Remote { reason, diverged }),
+            ResultContent::PriorScores(scores) => Ok(TaskResult::PriorScores(scores)),
+            ResultContent::Trained { posterior, validation, seconds } => {
+                let upload = Upload::decode(file.u8("upload")?)?;
+                let kept = decode_parameters(file.u8("kept")?)?;
+                Ok(TaskResult::Trained(Box::new(Trained { upload, kept, posterior, validation, seconds })))
+            }
+            ResultContent::Evaluated { posterior, predictions, model } => {
+                let predictions =
+                    if predictions { Some(read_predictions(&file, client.task())?) } else { None };
+                let further_probabilities = file.f64("further_probabilities")?;
+                let model = model.map(|content| read_model(owner, content, &file, client)).transpose()?;
+                let evaluated = Evaluated { model, posterior, predictions, further_probabilities };
+                Ok(TaskResult::Evaluated(Box::new(evaluated)))
+            }
+        };
+        Ok(Self { client: owner, result })
+    }
+}
+
+fn bytes_tensor(name: &str, bytes: Vec<u8>) -> NamedTensor {
+    NamedTensor::u8(name, vec![bytes.len()], bytes)
+}
+
+fn f64_tensor(name: &str, values: &[f64]) -> NamedTensor {
+    NamedTensor::f64(name, vec![values.len()], values)
+}
+
+fn prediction_tensors(predictions: &Predictions) -> Vec<NamedTensor> {
+    match predictions {
+        Predictions::Classes { probabilities, labels, .. } => vec![
+            NamedTensor::f32("probabilities", vec![probabilities.len()], probabilities),
+            NamedTensor::u32("labels", labels),
+        ],
+        Predictions::Values { mean, variance, targets, .. } => {
+            vec![f64_tensor("mean", mean), f64_tensor("variance", variance), f64_tensor("targets", targets)]
+        }
+    }
+}
+
+fn read_predictions(file: &TensorFile<'_>, task: Prediction) -> Result<Predictions, WireError> {
+    let short = WireError::Incomplete("predictions are not as many as samples");
+    match task {
+        Prediction::Classification { classes } => {
+            let (probabilities, labels) = (file.f32("probabilities")?, file.u32("labels")?);
+            if Some(probabilities.len()) != labels.len().checked_mul(classes) {
+                return Err(short);
+            }
+            Ok(Predictions::Classes { classes, probabilities, labels })
+        }
+        Prediction::Regression { outputs } => {
+            let (mean, variance, targets) = (file.f64("mean")?, file.f64("variance")?, file.f64("targets")?);
+            if mean.len() != targets.len() || variance.len() != targets.len() {
+                return Err(short);
+            }
+            Ok(Predictions::Values { outputs, mean, variance, targets })
+        }
+    }
+}
+
+fn read_model(
+    owner: usize,
+    content: ModelContent,
+    file: &TensorFile<'_>,
+    client: &Client,
+) -> Result<PersonalModel, WireError> {
+    let observation_noise = file.f64("observation_noise")?;
+    let likelihood = match client.task() {
+        Prediction::Classification { .. } => Likelihood::Categorical,
+        Prediction::Regression { .. } => Likelihood::Gaussian { noise: observation_noise.clone() },
+    };
+    let (values, network) = (file.f32("values")?, client.network());
+    if values.len() != network.layout().len() {
+        return Err(WireError::Incomplete("a model has not as many values as the network has parameters"));
+    }
+    let noises = match client.task() {
+        Prediction::Classification { .. } => 0,
+        Prediction::Regression { outputs } => outputs,
+    };
+    if observation_noise.len() != noises {
+        return Err(WireError::Incomplete("a model has not one observation noise for each target"));
+    }
+    if content.draws == 0 {
+        return Err(WireError::Incomplete("a model's predictions average no draws"));
+    }
+    let parameters = read_posterior(values, file, content.posterior, &**network, likelihood)?;
+    Ok(PersonalModel { client: owner, parameters, observation_noise, draws: content.draws })
+}

@@ -1,0 +1,101 @@
+//! Carries out one task at a time, beside the clients' data.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fedsi_data::{Federation, Split, Task as Prediction};
+
+use super::cache::DataCache;
+use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
+use crate::client::{Client, ClientError, LocalData, PosteriorSummary, Predictions};
+use crate::config::ConfigError;
+use crate::registry::Checked;
+
+/// Clients with their data: what an executor's threads or processes call. Several threads may share one.
+pub struct Worker {
+    client: Arc<Client>,
+    federation: Arc<dyn Federation>,
+    cache: Mutex<DataCache>,
+}
+
+impl Worker {
+    /// Works for these clients.
+    #[must_use]
+    pub fn new(client: Arc<Client>, federation: Arc<dyn Federation>) -> Self {
+        Self { client, federation, cache: Mutex::default() }
+    }
+
+    /// Works for the clients of a run, in a process of its own: the same config and data as elsewhere.
+    ///
+    /// # Errors
+    /// A network that does not fit the data, a selection rule that does not exist.
+    pub fn of_config(config: &Checked, federation: Arc<dyn Federation>) -> Result<Self, ConfigError> {
+        let (shape, task) = (federation.input_shape(), federation.task());
+        let client = Client::of_config(config, shape, task, federation.target_scaling().cloned())?;
+        Ok(Self::new(Arc::new(client), federation))
+    }
+
+    /// What all clients have in common.
+    #[must_use]
+    pub const fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Carries out a task. The outcome depends on the task and the client's data alone.
+    #[must_use]
+    pub fn perform(&self, task: Task) -> Outcome {
+        Outcome { client: task.client, result: self.result(task) }
+    }
+
+    fn result(&self, task: Task) -> Result<TaskResult, ClientError> {
+        let Task { client, work, download, kept } = task;
+        let (clients, kept) = (&self.client, kept.as_ref());
+        let known = self.federation.clients();
+        if client >= known {
+            return Err(ClientError::UnknownClient { client, clients: known });
+        }
+        let data = self.data(client, download.data_set_aside);
+        match work {
+            Work::Train => {
+                let trained = clients.train(client, &download, kept, &data)?;
+                Ok(TaskResult::Trained(Box::new(trained)))
+            }
+            Work::ScorePriorVariances => {
+                let scores = clients.score_prior_variances(client, &download, kept, &data)?;
+                Ok(TaskResult::PriorScores(scores))
+            }
+            Work::Evaluate { on, further_inputs, return_model } => {
+                let model = clients.personalise(client, &download, kept, &data)?;
+                let predictions = match on {
+                    EvaluationData::Test => {
+                        clients.predict(&model, &self.federation.samples(client, Split::Test))?
+                    }
+                    EvaluationData::HeldOut => clients.predict(&model, &data.held_out)?,
+                };
+                let further_probabilities = match clients.task() {
+                    Prediction::Classification { .. } => clients.probabilities(&model, &further_inputs)?,
+                    Prediction::Regression { .. } => Vec::new(),
+                };
+                let head = clients.network().layout().head().len();
+                Ok(TaskResult::Evaluated(Box::new(Evaluated {
+                    posterior: PosteriorSummary::of_parameters(&model.parameters, head),
+                    predictions: Some(predictions).filter(Predictions::are_finite),
+                    further_probabilities,
+                    model: return_model.then_some(model),
+                })))
+            }
+        }
+    }
+
+    /// A client's training data: from the cache, or made anew.
+    fn data(&self, client: usize, set_aside: bool) -> Arc<LocalData> {
+        // Locked for moments only, by code that does not panic: a poisoned lock still guards sound data.
+        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(data) = cache().get(client, set_aside) {
+            return data;
+        }
+        let samples = self.federation.samples(client, Split::Train);
+        let data = Arc::new(self.client.divide(client, samples, set_aside));
+        cache().put(client, set_aside, Arc::clone(&data));
+        data
+    }
+}

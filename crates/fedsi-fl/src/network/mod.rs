@@ -1,0 +1,203 @@
+//! What a client needs of a network, so that a network of another library can stand in.
+//!
+//! A client asks for outputs, for training under its objective, and for derivatives of the outputs in chosen parameters.
+//! [`NativeNetwork`] answers with the layers of `fedsi-nn`.
+
+mod batches;
+mod native;
+mod trainers;
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedsi_bayes::LinearisedNetwork;
+use fedsi_nn::{LangevinSpec, Layout, Loss, OptimizerSpec, Targets};
+use fedsi_random::ChaCha8Rng;
+use thiserror::Error;
+
+pub use batches::Batches;
+pub use native::NativeNetwork;
+
+use crate::parameters::{Gaussian, HeadSamples, Part};
+
+/// A network that clients train and predict with. Parameters are flat, in the order of [`Self::layout`], and belong to
+/// the client: a network holds none. The same arguments give the same bits, whatever else is at work.
+pub trait ClientNetwork: fmt::Debug + Send + Sync {
+    /// The names and places of all parameters, body before head.
+    fn layout(&self) -> &Layout;
+
+    /// Values of one input.
+    fn input_size(&self) -> usize;
+
+    /// Values of one output: a logit for each class, or a number for each target.
+    fn output_size(&self) -> usize;
+
+    /// Parameters before the first round.
+    fn initialise(&self, rng: &mut ChaCha8Rng) -> Vec<f32>;
+
+    /// The outputs for every row of `inputs`.
+    ///
+    /// # Errors
+    /// What the network's library reports.
+    fn outputs(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure>;
+
+    /// The outputs for every row under each of several heads, given one after another. A network that can compute the
+    /// features of the body once does so.
+    ///
+    /// # Errors
+    /// What the network's library reports.
+    fn outputs_of_heads(
+        &self,
+        values: &[f32],
+        heads: &[f32],
+        inputs: &[f32],
+    ) -> Result<Vec<Vec<f32>>, NetworkFailure> {
+        let range = self.layout().head();
+        let mut values = values.to_vec();
+        let outputs = |head: &[f32]| {
+            values[range.clone()].copy_from_slice(head);
+            self.outputs(&values, inputs)
+        };
+        heads.chunks_exact(self.layout().head().len()).map(outputs).collect()
+    }
+
+    /// The same network for posteriors: outputs and their derivatives in f64.
+    fn linearised(&self) -> Arc<dyn LinearisedNetwork>;
+
+    /// Trains point values, a step a batch, with a fresh optimiser. Returns the mean loss a sample over the last epoch.
+    ///
+    /// # Errors
+    /// What the network's library reports.
+    fn train(
+        &self,
+        training: &PointTraining<'_>,
+        values: &mut [f32],
+        batches: &mut Batches<'_>,
+    ) -> Result<f64, NetworkFailure>;
+
+    /// Trains a Gaussian. Returns the same.
+    ///
+    /// # Errors
+    /// A network that cannot.
+    fn train_gaussian(
+        &self,
+        _training: &GaussianTraining<'_>,
+        _gaussian: &mut Gaussian,
+        _batches: &mut Batches<'_>,
+    ) -> Result<GaussianTrained, UnsupportedTraining> {
+        Err(UnsupportedTraining("train a distribution of its parameters"))
+    }
+
+    /// Appends samples of the head from its posterior. Returns the mean loss a sample at the last one.
+    ///
+    /// # Errors
+    /// A network that cannot.
+    fn sample_head(
+        &self,
+        _sampling: &HeadSampling<'_>,
+        _head: &mut HeadSamples,
+        _rng: &mut ChaCha8Rng,
+    ) -> Result<f64, UnsupportedTraining> {
+        Err(UnsupportedTraining("draw samples of its head"))
+    }
+
+    /// Trains the body on the loss averaged over several heads. Returns as [`Self::train`].
+    ///
+    /// # Errors
+    /// A network that cannot, or not with so many heads.
+    fn train_body_under_heads(
+        &self,
+        _training: &PointTraining<'_>,
+        _values: &mut [f32],
+        _heads: &[f32],
+        _batches: &mut Batches<'_>,
+    ) -> Result<f64, UnsupportedTraining> {
+        Err(UnsupportedTraining("train its body under several heads"))
+    }
+}
+
+/// An error of the library that a network belongs to.
+#[derive(Debug, Error)]
+#[error("its network failed: {0}")]
+pub struct NetworkFailure(pub Box<dyn std::error::Error + Send + Sync>);
+
+/// A kind of training that a network does not offer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("this network cannot {0}")]
+pub struct UnsupportedTraining(pub &'static str);
+
+/// Samples to train on.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingData<'a> {
+    /// Samples x features.
+    pub inputs: &'a [f32],
+    /// Their targets.
+    pub targets: Targets<'a, f32>,
+}
+
+/// Training of point values.
+#[derive(Clone, Copy, Debug)]
+pub struct PointTraining<'a> {
+    /// What moves; the rest is frozen.
+    pub part: Part,
+    /// The optimiser, with its learning rate.
+    pub optimizer: OptimizerSpec,
+    /// What is minimised, averaged over a batch.
+    pub loss: Loss,
+    /// The samples.
+    pub data: TrainingData<'a>,
+    /// What pulls the parameters towards where they are expected to be.
+    pub prior: Option<PriorPull<'a>>,
+    /// Standard deviation of Gaussian noise on the parameters that move, drawn anew in every step; 0 for none.
+    pub weight_noise: f64,
+}
+
+/// Adds `1/2 sum_r weight_r (theta_r - mean_r)^2` to the loss. Both have a value for each parameter of the network.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorPull<'a> {
+    /// Where parameters are expected.
+    pub mean: &'a [f32],
+    /// How firmly; 0 where nothing is known.
+    pub weights: &'a [f32],
+}
+
+/// Training of a Gaussian q towards `E_q[mean loss] + weight KL(q || reference)`.
+#[derive(Clone, Copy, Debug)]
+pub struct GaussianTraining<'a> {
+    /// What moves; the rest is drawn from a distribution that stays.
+    pub part: Part,
+    /// The optimiser, with its learning rate.
+    pub optimizer: OptimizerSpec,
+    /// What is minimised, averaged over a batch.
+    pub loss: Loss,
+    /// The samples.
+    pub data: TrainingData<'a>,
+    /// Weight of the divergence.
+    pub weight: f64,
+    /// A distribution that is trained as well: each step moves it down the same divergence. None: the start, which stays.
+    pub reference: Option<&'a Gaussian>,
+}
+
+/// What training of a Gaussian led to, besides the Gaussian itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GaussianTrained {
+    /// Mean loss a sample over the last epoch.
+    pub loss: f64,
+    /// The reference after training, where one was trained.
+    pub reference: Option<Gaussian>,
+}
+
+/// Samples of the head by Langevin dynamics on all data.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadSampling<'a> {
+    /// The samples.
+    pub data: TrainingData<'a>,
+    /// What is summed over them.
+    pub loss: Loss,
+    /// Step size, prior variance and the weight of the loss.
+    pub langevin: LangevinSpec,
+    /// Steps in all.
+    pub steps: usize,
+    /// How many of them are discarded first.
+    pub discard: usize,
+}

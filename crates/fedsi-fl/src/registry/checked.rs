@@ -1,0 +1,130 @@
+//! Configs that were checked.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use fedsi_bayes::Rules;
+use fedsi_data::{DataError, Dataset, Federation, Task};
+use fedsi_nn::{LayerSpec, Network};
+
+use crate::config::{Config, ConfigError};
+use crate::methods::{Method, Procedure, StructureError};
+
+/// A config that was checked, with the method, dataset and rules it names. Nothing else can be run.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    config: Config,
+    method: Method,
+    dataset: Arc<dyn Dataset>,
+    rules: Rules,
+}
+
+impl Deref for Checked {
+    type Target = Config;
+    fn deref(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl Checked {
+    /// Checks every value that can be checked without the data.
+    pub(super) fn new(
+        config: Config,
+        method: Method,
+        dataset: Arc<dyn Dataset>,
+        rules: Rules,
+    ) -> Result<Self, ConfigError> {
+        config.check_values()?;
+        config.method_settings.check(method.settings)?;
+        let checked = Self { config, method, dataset, rules };
+        checked.check_procedure(&checked.procedure())?;
+        if let Some(form) = checked.dataset.form() {
+            checked.network(form.input_shape, form.task)?;
+        }
+        Ok(checked)
+    }
+
+    /// What the settings ask of a method must go with what it does.
+    fn check_procedure(&self, procedure: &Procedure) -> Result<(), ConfigError> {
+        procedure.check().map_err(|problem| ConfigError::Procedure {
+            method: self.method.name.to_owned(),
+            source: problem.into(),
+        })?;
+        if self.privacy.is_on() && procedure.searches_prior_variance() {
+            let expected = "this method chooses a prior variance (auto) by the losses of clients, which would become \
+                            known without noise; give a number, as in fedsi.prior_variance=1";
+            return Err(ConfigError::value("privacy.noise", self.privacy.noise, expected));
+        }
+        let noise = self.training.weight_noise;
+        if noise > 0.0 && !procedure.trains_points() {
+            let expected = format!(
+                "the method {} trains distributions or samples, which have noise of their own; use 0",
+                self.method.name
+            );
+            return Err(ConfigError::value("training.weight_noise", noise, expected));
+        }
+        Ok(())
+    }
+
+    /// The method of the run.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// What the method does under these settings.
+    #[must_use]
+    pub fn procedure(&self) -> Procedure {
+        (self.method.declare)(&self.config)
+    }
+
+    /// The dataset of the run.
+    #[must_use]
+    pub const fn dataset(&self) -> &Arc<dyn Dataset> {
+        &self.dataset
+    }
+
+    /// The selection rules that its settings can name.
+    #[must_use]
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Opens the data and divides it among clients. Costs what [`Dataset::open`] does.
+    ///
+    /// # Errors
+    /// Where a file is missing or malformed, or the partition cannot be had from it.
+    pub fn open_data(&self) -> Result<Box<dyn Federation>, DataError> {
+        self.dataset.open(&self.data, &self.partition, self.seed)
+    }
+
+    /// The same run on another number of threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.config.threads = threads;
+        self
+    }
+
+    /// The network for inputs of this shape: the body, and a head with an output for each class or target.
+    ///
+    /// # Errors
+    /// A body that does not fit the inputs, or that the method cannot choose a subnetwork of.
+    pub fn network(&self, input: &[usize], task: Task) -> Result<Network, ConfigError> {
+        let outputs = match task {
+            Task::Classification { classes } => classes,
+            Task::Regression { outputs } => outputs,
+        };
+        let mut layers = self.model.body.clone();
+        layers.push(LayerSpec::Linear(outputs));
+        let network = Network::new(input, &layers)?;
+        let procedure = self.procedure();
+        if let Some(laplace) = procedure.laplace() {
+            let range = procedure.shared.range(network.layout());
+            laplace.structure.check(network.layout(), range, &self.rules).map_err(|error| match error {
+                StructureError::Rule(error) => ConfigError::Rule(error),
+                StructureError::Selection(error) => ConfigError::Subnetwork(error),
+            })?;
+        }
+        Ok(network)
+    }
+}

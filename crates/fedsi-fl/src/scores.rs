@@ -1,0 +1,162 @@
+//! Scores of predictions, by task.
+
+use fedsi_metrics::regression;
+use serde::{Deserialize, Serialize};
+
+/// Scores by task; null where there was nothing to score.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Scores {
+    /// Of predicted classes.
+    Classification {
+        /// Share of right classes, 0 to 1.
+        #[serde(deserialize_with = "present")]
+        accuracy: Option<f64>,
+        /// Expected calibration error, ten bins.
+        ece: Option<f64>,
+        /// Largest gap of a non-empty bin.
+        mce: Option<f64>,
+        /// Brier score, summed over classes.
+        brier: Option<f64>,
+        /// Mean negative log likelihood.
+        nll: Option<f64>,
+        /// Largest gap of a bin with at least 1% of the samples.
+        mce_1pct: Option<f64>,
+    },
+    /// Of predicted values, in the data's own units.
+    Regression {
+        /// Root of the mean squared error.
+        #[serde(deserialize_with = "present")]
+        rmse: Option<f64>,
+        /// Mean absolute error.
+        mae: Option<f64>,
+        /// Mean negative log likelihood of a Gaussian.
+        nll: Option<f64>,
+        /// Share of targets within the central 50% interval.
+        coverage_50: Option<f64>,
+        /// Within the central 80% interval.
+        coverage_80: Option<f64>,
+        /// Within the central 90% interval.
+        coverage_90: Option<f64>,
+        /// Within the central 95% interval.
+        coverage_95: Option<f64>,
+    },
+}
+
+/// A key that may be null but must be there: it tells the two kinds of scores apart.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(value)
+}
+
+impl Scores {
+    /// Of predicted classes.
+    #[must_use]
+    pub fn classification(scores: Option<fedsi_metrics::ClassificationScores>) -> Self {
+        let value = |of: fn(&fedsi_metrics::ClassificationScores) -> f64| scores.as_ref().map(of);
+        Self::Classification {
+            accuracy: value(|scores| scores.accuracy),
+            ece: value(|scores| scores.ece),
+            mce: value(|scores| scores.mce),
+            brier: value(|scores| scores.brier),
+            nll: value(|scores| scores.nll),
+            mce_1pct: value(|scores| scores.mce_1pct),
+        }
+    }
+
+    /// Of predicted values.
+    #[must_use]
+    pub fn regression(scores: Option<regression::RegressionScores>) -> Self {
+        let value = |of: fn(&regression::RegressionScores) -> f64| scores.as_ref().map(of);
+        Self::Regression {
+            rmse: value(|scores| scores.rmse),
+            mae: value(|scores| scores.mae),
+            nll: value(|scores| scores.nll),
+            coverage_50: value(|scores| scores.coverage[0]),
+            coverage_80: value(|scores| scores.coverage[1]),
+            coverage_90: value(|scores| scores.coverage[2]),
+            coverage_95: value(|scores| scores.coverage[3]),
+        }
+    }
+
+    /// The scores by name, the main one first, for tables and pages.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        match *self {
+            Self::Classification { accuracy, ece, mce, brier, nll, .. } => vec![
+                Figure::share("accuracy", accuracy),
+                Figure::number("ECE", ece),
+                Figure::number("MCE", mce),
+                Figure::number("Brier", brier),
+                Figure::number("NLL", nll),
+            ],
+            Self::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => vec![
+                Figure::number("RMSE", rmse),
+                Figure::number("MAE", mae),
+                Figure::number("NLL", nll),
+                Figure::share("in 50%", coverage_50),
+                Figure::share("in 80%", coverage_80),
+                Figure::share("in 90%", coverage_90),
+                Figure::share("in 95%", coverage_95),
+            ],
+        }
+    }
+
+    /// What a run reports: these scores of all predictions together, with the mean accuracy over clients that have
+    /// one. Those of a regression have none.
+    #[must_use]
+    pub fn with_mean_accuracy<'a>(mut self, clients: impl IntoIterator<Item = &'a Self>) -> Self {
+        if let Self::Classification { accuracy, .. } = &mut self {
+            let over_clients = fedsi_metrics::Summary::of(clients.into_iter().filter_map(Self::accuracy));
+            *accuracy = over_clients.map(|over_clients| over_clients.mean);
+        }
+        self
+    }
+
+    /// Mean negative log likelihood.
+    #[must_use]
+    pub const fn nll(&self) -> Option<f64> {
+        match self {
+            Self::Classification { nll, .. } | Self::Regression { nll, .. } => *nll,
+        }
+    }
+
+    /// Share of right classes.
+    #[must_use]
+    pub const fn accuracy(&self) -> Option<f64> {
+        match self {
+            Self::Classification { accuracy, .. } => *accuracy,
+            Self::Regression { .. } => None,
+        }
+    }
+}
+
+/// One score with its name; written as a person reads it, `-` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Option<f64>,
+    /// Whether it is a share of one, written as a percentage.
+    pub is_share: bool,
+}
+
+impl Figure {
+    const fn share(name: &'static str, value: Option<f64>) -> Self {
+        Self { name, value, is_share: true }
+    }
+
+    const fn number(name: &'static str, value: Option<f64>) -> Self {
+        Self { name, value, is_share: false }
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.value {
+            None => f.pad("-"),
+            Some(value) if self.is_share => f.pad(&format!("{:.2}%", 100.0 * value)),
+            Some(value) => f.pad(&format!("{value:.4}")),
+        }
+    }
+}

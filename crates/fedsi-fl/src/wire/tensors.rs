@@ -1,0 +1,312 @@
+//! Tensors as bytes: safetensors with one metadata entry, `fedsi`, that holds JSON. The only place that converts them;
+//! what the tensors and the entry mean is known by the modules that use it. Messages and files alike are made of this.
+
+use fedsi_nn::Layout;
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// The name of the metadata entry.
+const ENTRY: &str = "fedsi";
+
+/// Why bytes are not the tensor file that was expected. Each message is one line and completes "FILE: ".
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TensorFileError {
+    /// Not a safetensors file, or one that is cut short or damaged.
+    #[error(transparent)]
+    Format(#[from] SafeTensorError),
+    /// It has no metadata entry of fedsi's.
+    #[error("it has no `fedsi` entry")]
+    NoEntry,
+    /// The metadata entry does not say what is needed.
+    #[error("its `fedsi` entry: {0}")]
+    Entry(serde_json::Error),
+    /// The metadata entry names another format.
+    #[error("its format is `{found}`, expected `{expected}`")]
+    OtherFormat {
+        /// The format that it names.
+        found: String,
+        /// The one that was expected.
+        expected: &'static str,
+    },
+    /// A tensor is missing.
+    #[error("it has no tensor `{name}`")]
+    Missing {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor holds numbers of another kind.
+    #[error("its `{name}` is {found:?}, expected {expected:?}")]
+    Kind {
+        /// The tensor.
+        name: String,
+        /// What it holds.
+        found: Dtype,
+        /// What was expected.
+        expected: Dtype,
+    },
+    /// A tensor has another shape.
+    #[error("its `{name}` has the shape {found:?}, expected {expected}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// What was expected.
+        expected: String,
+    },
+    /// An index, label or client below 0.
+    #[error("its `{name}` has a number below 0")]
+    Negative {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor's values make no sense.
+    #[error("its `{name}` {reason}")]
+    Invalid {
+        /// The tensor.
+        name: String,
+        /// What is wrong with them.
+        reason: &'static str,
+    },
+}
+
+impl TensorFileError {
+    /// A tensor whose values make no sense.
+    pub fn invalid(name: &str, reason: &'static str) -> Self {
+        Self::Invalid { name: name.to_owned(), reason }
+    }
+}
+
+/// A tensor file's bytes, parsed: tensors are converted when asked for.
+#[derive(Debug)]
+pub struct TensorFile<'a> {
+    tensors: SafeTensors<'a>,
+    entry: Option<String>,
+}
+
+impl<'a> TensorFile<'a> {
+    /// Reads the header. Nothing is allocated that the bytes do not back.
+    ///
+    /// # Errors
+    /// Bytes that are not safetensors.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, TensorFileError> {
+        let (_, header) = SafeTensors::read_metadata(bytes)?;
+        let entry = header.metadata().as_ref().and_then(|map| map.get(ENTRY)).cloned();
+        Ok(Self { tensors: SafeTensors::deserialize(bytes)?, entry })
+    }
+
+    /// The metadata entry.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn entry<T: DeserializeOwned>(&self) -> Result<T, TensorFileError> {
+        let entry = self.entry.as_deref().ok_or(TensorFileError::NoEntry)?;
+        serde_json::from_str(entry).map_err(TensorFileError::Entry)
+    }
+
+    /// The names of all tensors, in no particular order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.tensors.names()
+    }
+
+    /// Whether there is a tensor of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.tensor(name).is_ok()
+    }
+
+    /// A tensor's shape.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn shape(&self, name: &str) -> Result<Vec<usize>, TensorFileError> {
+        Ok(self.tensor(name)?.shape().to_vec())
+    }
+
+    /// Rows and columns of a matrix that has at least one column.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn matrix(&self, name: &str) -> Result<[usize; 2], TensorFileError> {
+        let found = self.shape(name)?;
+        match *found.as_slice() {
+            [rows, columns] if columns > 0 => Ok([rows, columns]),
+            _ => Err(TensorFileError::Shape {
+                name: name.to_owned(),
+                found,
+                expected: "rows and columns".to_owned(),
+            }),
+        }
+    }
+
+    /// The values of an F32 tensor.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn f32(&self, name: &str) -> Result<Vec<f32>, TensorFileError> {
+        let values = self.data(name, Dtype::F32)?.as_chunks::<4>().0.iter();
+        Ok(values.map(|&bytes| f32::from_le_bytes(bytes)).collect())
+    }
+
+    /// The values of an F64 tensor.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn f64(&self, name: &str) -> Result<Vec<f64>, TensorFileError> {
+        let values = self.data(name, Dtype::F64)?.as_chunks::<8>().0.iter();
+        Ok(values.map(|&bytes| f64::from_le_bytes(bytes)).collect())
+    }
+
+    /// The values of an I64 tensor, none of them below 0.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn indices<T: TryFrom<i64>>(&self, name: &str) -> Result<Vec<T>, TensorFileError> {
+        let values = self.data(name, Dtype::I64)?.as_chunks::<8>().0.iter();
+        let index = |&bytes| {
+            let negative = |_| TensorFileError::Negative { name: name.to_owned() };
+            T::try_from(i64::from_le_bytes(bytes)).map_err(negative)
+        };
+        values.map(index).collect()
+    }
+
+    /// The values of a U32 tensor.
+    ///
+    /// # Errors
+    /// A tensor that is missing or holds something else.
+    pub fn u32(&self, name: &str) -> Result<Vec<u32>, TensorFileError> {
+        let values = self.data(name, Dtype::U32)?.as_chunks::<4>().0.iter();
+        Ok(values.map(|&bytes| u32::from_le_bytes(bytes)).collect())
+    }
+
+    /// The values of a U8 tensor.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn u8(&self, name: &str) -> Result<&'a [u8], TensorFileError> {
+        self.data(name, Dtype::U8)
+    }
+
+    /// A network's parameters, under PyTorch's names.
+    ///
+    /// # Errors
+    /// Something that is missing or of another kind.
+    pub fn parameters(&self, layout: &Layout) -> Result<Vec<f32>, TensorFileError> {
+        let mut parameters = Vec::with_capacity(layout.len());
+        for tensor in layout.tensors() {
+            let found = self.shape(&tensor.name)?;
+            if found != tensor.shape {
+                let (name, expected) = (tensor.name.clone(), format!("{:?}", tensor.shape));
+                return Err(TensorFileError::Shape { name, found, expected });
+            }
+            parameters.extend(self.f32(&tensor.name)?);
+        }
+        Ok(parameters)
+    }
+
+    fn tensor(&self, name: &str) -> Result<TensorView<'a>, TensorFileError> {
+        self.tensors.tensor(name).map_err(|_| TensorFileError::Missing { name: name.to_owned() })
+    }
+
+    fn data(&self, name: &str, expected: Dtype) -> Result<&'a [u8], TensorFileError> {
+        let tensor = self.tensor(name)?;
+        if tensor.dtype() == expected {
+            return Ok(tensor.data());
+        }
+        Err(TensorFileError::Kind { name: name.to_owned(), found: tensor.dtype(), expected })
+    }
+}
+
+/// A tensor to be written.
+#[derive(Clone, Debug)]
+pub struct NamedTensor {
+    name: String,
+    kind: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl NamedTensor {
+    /// Single precision, row-major.
+    #[must_use]
+    pub fn f32(name: &str, shape: Vec<usize>, values: &[f32]) -> Self {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name: name.to_owned(), kind: Dtype::F32, shape, bytes }
+    }
+
+    /// Double precision, row-major.
+    #[must_use]
+    pub fn f64(name: &str, shape: Vec<usize>, values: &[f64]) -> Self {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name: name.to_owned(), kind: Dtype::F64, shape, bytes }
+    }
+
+    /// A vector of indices.
+    #[must_use]
+    pub fn u32(name: &str, values: &[u32]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self { name: name.to_owned(), kind: Dtype::U32, shape: vec![values.len()], bytes }
+    }
+
+    /// A vector of whole numbers.
+    #[must_use]
+    pub fn i64(name: &str, values: impl Iterator<Item = i64>) -> Self {
+        let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
+        Self { name: name.to_owned(), kind: Dtype::I64, shape: vec![bytes.len() / 8], bytes }
+    }
+
+    /// Bytes, row-major.
+    #[must_use]
+    pub fn u8(name: &str, shape: Vec<usize>, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), kind: Dtype::U8, shape, bytes }
+    }
+
+    /// The same values in another shape.
+    #[must_use]
+    pub fn shaped(self, shape: Vec<usize>) -> Self {
+        Self { shape, ..self }
+    }
+}
+
+/// A network's parameters, under PyTorch's names.
+#[must_use]
+pub fn parameter_tensors(layout: &Layout, parameters: &[f32]) -> Vec<NamedTensor> {
+    let tensors = layout.tensors().iter();
+    tensors.map(|t| NamedTensor::f32(&t.name, t.shape.clone(), &parameters[t.range.clone()])).collect()
+}
+
+/// Tensors as the bytes of a file. `entry` becomes its only metadata, so that equal contents give equal bytes.
+///
+/// # Errors
+/// A tensor whose values are not as many as its shape says.
+pub fn tensor_bytes(
+    tensors: &[NamedTensor],
+    entry: Option<&serde_json::Value>,
+) -> Result<Vec<u8>, TensorFileError> {
+    let mut views = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        let view = TensorView::new(tensor.kind, tensor.shape.clone(), &tensor.bytes)?;
+        views.push((tensor.name.as_str(), view));
+    }
+    let metadata = entry.map(|entry| [(ENTRY.to_owned(), entry.to_string())].into());
+    Ok(safetensors::serialize(views, metadata)?)
+}
+
+/// How many bytes [`tensor_bytes`] would give for tensors of these names, kinds and lengths under this entry, without
+/// writing them. In the order the format stores them: larger numbers first, floats before integers, then by name.
+pub(super) fn encoded_len(entry: &str, tensors: &[(&str, Dtype, usize)]) -> usize {
+    let mut header = serde_json::Map::new();
+    header.insert("__metadata__".to_owned(), serde_json::json!({ ENTRY: entry }));
+    let mut end = 0;
+    for &(name, kind, length) in tensors {
+        let offsets = [end, end + length * kind.bitsize() / 8];
+        end = offsets[1];
+        let about = serde_json::json!({ "dtype": kind, "shape": [length], "data_offsets": offsets });
+        header.insert(name.to_owned(), about);
+    }
+    8 + serde_json::Value::Object(header).to_string().len().next_multiple_of(8) + end
+}

@@ -1,0 +1,230 @@
+//! Tasks and outcomes as bytes: every kind of work and result, with every kind of parameters, equal after a round trip.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fedsi_data::{Federation, Samples, Scaling, Split, Targets, Task as Prediction};
+use fedsi_fl::client::{ClientError, Predictions};
+use fedsi_fl::config::FinalPrior;
+use fedsi_fl::executor::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work, Worker};
+use fedsi_fl::methods::METHODS;
+use fedsi_fl::parameters::Parameters;
+use fedsi_fl::wire::Download;
+use fedsi_fl::{Client, Config, Simulation};
+use support::{Clouds, clouds, config, models};
+
+/// Every kind of work.
+fn works() -> [Work; 5] {
+    let evaluate = |on, further_inputs, return_model| Work::Evaluate { on, further_inputs, return_model };
+    [
+        Work::Train,
+        Work::ScorePriorVariances,
+        evaluate(EvaluationData::Test, vec![0.5; 12], true),
+        evaluate(EvaluationData::HeldOut, vec![], true),
+        evaluate(EvaluationData::HeldOut, vec![0.1; 6], false),
+    ]
+}
+
+fn travelled(outcome: &Outcome, client: &Client) -> Outcome {
+    Outcome::decode(&outcome.encode().unwrap(), client).unwrap()
+}
+
+/// Tasks of a federation after a round, and what comes of them.
+fn round_trips(config: Config, federation: Arc<dyn Federation>) -> Vec<Outcome> {
+    let method = config.method.clone();
+    let mut simulation = support::simulation(config, Arc::clone(&federation));
+    simulation.round().unwrap();
+    let client = simulation.client();
+    let worker = Worker::new(Arc::clone(client), federation);
+    let whole = client.initial();
+    let kept = whole.part(client.procedure().kept.range(client.network().layout()));
+    let mut outcomes = Vec::new();
+    for download in [simulation.server().training_download(), simulation.server().personal_download()] {
+        let download = Arc::new(Download { prior_candidates: vec![0.25, 0.1 + 0.2, 1e-3], ..download });
+        for work in works() {
+            for kept in [None, Some(kept.clone())] {
+                let task = Task { client: 1, work: work.clone(), download: Arc::clone(&download), kept };
+                let read = Task::decode(&task.encode().unwrap()).unwrap();
+                assert_eq!(read, task, "{method}");
+                let outcome = worker.perform(read);
+                let back = travelled(&outcome, client);
+                assert_eq!(back.client, 1);
+                match (&outcome.result, &back.result) {
+                    (Ok(sent), Ok(found)) => assert_eq!(found, sent, "{method}, {work:?}"),
+                    (Err(sent), Err(found)) => {
+                        assert_eq!(found.to_string(), sent.to_string(), "{method}, {work:?}");
+                    }
+                    (sent, found) => panic!("{method}, {work:?}: {sent:?} became {found:?}"),
+                }
+                outcomes.push(outcome);
+            }
+        }
+    }
+    outcomes
+}
+
+/// The kinds of results, and of the parameters in them.
+fn kinds(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
+    let kind = |outcome: &Outcome| match &outcome.result {
+        Ok(TaskResult::Trained(_)) => "trained",
+        Ok(TaskResult::PriorScores(_)) => "prior scores",
+        Ok(TaskResult::Evaluated(evaluated)) => {
+            evaluated.model.as_ref().map_or("no model", |m| m.parameters.kind())
+        }
+        Err(_) => "failed",
+    };
+    outcomes.iter().map(kind).collect()
+}
+
+#[test]
+fn every_task_and_outcome_survives_the_journey() {
+    let mut all = BTreeSet::new();
+    for method in METHODS {
+        let mut config = config(method.name, 3);
+        (config.validation.fraction, config.rounds) = (0.2, 10);
+        all.extend(kinds(&round_trips(config, clouds(3))));
+    }
+    let expected = [
+        "trained",
+        "prior scores",
+        "failed",
+        "no model",
+        "point values",
+        "a Gaussian",
+        "samples of the head",
+        "a Laplace posterior",
+    ];
+    assert_eq!(all, BTreeSet::from(expected));
+}
+
+/// Clouds whose targets are two numbers.
+struct Values(Clouds, Scaling);
+
+impl Federation for Values {
+    fn clients(&self) -> usize {
+        self.0.clients()
+    }
+    fn client_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+    fn input_shape(&self) -> &[usize] {
+        self.0.input_shape()
+    }
+    fn task(&self) -> Prediction {
+        Prediction::Regression { outputs: 2 }
+    }
+    fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+    fn count(&self, client: usize, split: Split) -> usize {
+        self.0.count(client, split)
+    }
+    fn samples(&self, client: usize, split: Split) -> Samples {
+        let samples = self.0.samples(client, split);
+        let targets = samples.inputs.chunks(6).flat_map(|row| [row[0], row[1] - row[2]]).collect();
+        Samples { targets: Targets::Values(targets), ..samples }
+    }
+    fn label_counts(&self, _: usize, _: Split) -> Vec<usize> {
+        Vec::new()
+    }
+    fn target_scaling(&self) -> Option<&Scaling> {
+        Some(&self.1)
+    }
+}
+
+#[test]
+fn so_do_those_of_regression() {
+    for method in METHODS {
+        let mut config = config(method.name, 3);
+        (config.validation.fraction, config.rounds) = (0.2, 10);
+        let scaling = Scaling { mean: vec![0.5, -1.0], std: vec![2.0, 3.0] };
+        let values = Values(Clouds { clients: 3, samples: 10, broken: None }, scaling);
+        let outcomes = round_trips(config, Arc::new(values));
+        let predicted = |outcome: &Outcome| match &outcome.result {
+            Ok(TaskResult::Evaluated(evaluated)) => evaluated.predictions.as_ref().map(Predictions::task),
+            Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) | Err(_) => None,
+        };
+        let tasks: Vec<Prediction> = outcomes.iter().filter_map(predicted).collect();
+        assert!(!tasks.is_empty(), "{}", method.name);
+        assert!(tasks.iter().all(|task| *task == Prediction::Regression { outputs: 2 }), "{}", method.name);
+    }
+}
+
+/// Posteriors of every form, at the end of a small simulation: models that travelled predict the same.
+#[test]
+fn laplace_models_that_travelled_predict_the_same() {
+    for (method, share, tolerance) in
+        [("fedsi", 0.3, 0.0), ("fedsi", 1.0, 0.0), ("fedsi", 1.0, 0.1), ("fedsi-fac", 1.0, 0.0)]
+    {
+        let mut config = config(method, 3);
+        (config.fedsi.subnetwork, config.fedsi.tolerance) = (share, tolerance);
+        config.fedsi.prior_variance = FinalPrior::Fixed(1.0);
+        let mut simulation: Simulation = support::simulation(config, clouds(4));
+        for _ in 0..3 {
+            simulation.round().unwrap();
+        }
+        let client = simulation.client();
+        for model in models(&simulation) {
+            assert!(matches!(model.parameters, Parameters::Laplace(_)), "{method}");
+            let test = clouds(4).samples(model.client, Split::Test);
+            let predictions = client.predict(&model, &test).unwrap();
+            let evaluated = Evaluated {
+                model: Some(model.clone()),
+                posterior: None,
+                predictions: Some(predictions.clone()),
+                further_probabilities: vec![0.1 + 0.2],
+            };
+            let result = Ok(TaskResult::Evaluated(Box::new(evaluated.clone())));
+            let back = travelled(&Outcome { client: model.client, result }, client);
+            let Ok(TaskResult::Evaluated(found)) = back.result else { panic!("{:?}", back.result) };
+            assert_eq!(*found, evaluated, "{method}");
+            let model = found.model.unwrap();
+            assert_eq!(client.predict(&model, &test).unwrap(), predictions, "{method}");
+            assert_eq!(
+                client.spread(&model, &test.inputs).unwrap(),
+                client.spread(evaluated.model.as_ref().unwrap(), &test.inputs).unwrap(),
+                "{method}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_failure_travels_in_its_own_words() {
+    let simulation = support::simulation(config("fedavg", 3), clouds(3));
+    let remote = ClientError::Remote { reason: "a \"reason\"".into(), diverged: true };
+    for error in [ClientError::Diverged, ClientError::NothingSetAside, remote] {
+        let (words, diverged) = (error.to_string(), error.is_divergence());
+        let back = travelled(&Outcome { client: 2, result: Err(error) }, simulation.client());
+        let error = back.result.unwrap_err();
+        assert_eq!((back.client, error.to_string(), error.is_divergence()), (2, words, diverged));
+    }
+}
+
+/// A model that does not fit the network is refused when it is read, before anybody predicts with it.
+#[test]
+fn models_of_other_networks_are_refused() {
+    let (small, mut large) = (config("fedavg", 3), config("fedavg", 3));
+    large.model.body[0] = fedsi_nn::LayerSpec::Linear(9);
+    let (small, large) = (support::simulation(small, clouds(3)), support::simulation(large, clouds(3)));
+    let outcome = |change: fn(&mut fedsi_fl::client::PersonalModel)| {
+        let mut model = models(&small).remove(0);
+        change(&mut model);
+        let model = Some(model);
+        let evaluated =
+            Evaluated { model, posterior: None, predictions: None, further_probabilities: vec![] };
+        let result = Ok(TaskResult::Evaluated(Box::new(evaluated)));
+        Outcome { client: 0, result }.encode().unwrap()
+    };
+    let good = outcome(|_| ());
+    assert!(Outcome::decode(&good, small.client()).is_ok());
+    let refused = |bytes: &[u8], client: &Client| Outcome::decode(bytes, client).unwrap_err().to_string();
+    assert!(refused(&good, large.client()).contains("not as many values as the network has parameters"));
+    let noisy = outcome(|model| model.observation_noise.push(1.0));
+    assert!(refused(&noisy, small.client()).contains("not one observation noise for each target"));
+    let drawless = outcome(|model| model.draws = 0);
+    assert!(refused(&drawless, small.client()).contains("average no draws"));
+}

@@ -1,0 +1,245 @@
+//! A checkpoint's bytes.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | `FEDSI-CP` |
+//! | 4 | version, little-endian: readable before anything else is trusted |
+//! | 32 | SHA-256 of all that follows |
+//! | rest | a safetensors file: the state, with where the run was in its metadata |
+//!
+//! | tensor | what |
+//! |---|---|
+//! | `shared`, `variance` (F32) | the server's values and, where it holds a Gaussian, variances |
+//! | `client.ID` (U8) | what a client keeps, as the bytes of a message |
+//!
+//! Where clients' parts are on disk, the metadata says of which round each one's file is, and each file has such a message
+//! behind the same header and checksum.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fedsi_fl::ClientStates;
+use fedsi_fl::parameters::Parameters;
+use fedsi_fl::server::ServerState;
+use fedsi_fl::simulation::Snapshot;
+use fedsi_fl::wire::{WireError, decode_parameters, encode_parameters, read_shared};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::{Checkpoint, Progress};
+use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, tensor_bytes};
+
+const MAGIC: &[u8; 8] = b"FEDSI-CP";
+
+/// The version that is written, and the only one that is read. Version 1 was fedsi 0.1's.
+pub(super) const VERSION: u32 = 2;
+
+/// Where the safetensors file begins.
+pub const BODY: usize = 8 + 4 + 32;
+
+/// What the metadata says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckpointMetadata {
+    round: u64,
+    #[serde(default)]
+    skipped_in_a_row: u64,
+    prior_variance: Option<f64>,
+    settings: String,
+    progress: Progress,
+    /// The rounds of clients' files, where their parts are on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_disk: Option<BTreeMap<usize, u64>>,
+}
+
+/// Why bytes are no checkpoint. Each message is one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckpointFormatError {
+    /// Something else altogether, or cut short within its header.
+    #[error("it is not a checkpoint, or truncated")]
+    NotACheckpoint,
+    /// Written by a newer fedsi.
+    #[error("it is of version {version}, and this fedsi knows {VERSION}")]
+    TooNew {
+        /// Its version.
+        version: u32,
+    },
+    /// Written by an older fedsi.
+    #[error("it is of version {version}, and this fedsi reads {VERSION}")]
+    TooOld {
+        /// Its version.
+        version: u32,
+    },
+    /// Its bytes are not those that were written.
+    #[error("its checksum does not match: the file is truncated or modified")]
+    Checksum,
+    /// What it holds is not a run's state.
+    #[error(transparent)]
+    Tensors(#[from] TensorFileError),
+    /// What a client keeps cannot be written or read.
+    #[error(transparent)]
+    Client(#[from] WireError),
+    /// A tensor that no version has.
+    #[error("its tensor `{name}` is unknown")]
+    UnknownTensor {
+        /// The tensor.
+        name: String,
+    },
+}
+
+/// A body behind the header and checksum of a checkpoint.
+#[must_use]
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(BODY + body.len());
+    all.extend_from_slice(MAGIC);
+    all.extend_from_slice(&VERSION.to_le_bytes());
+    all.extend_from_slice(&Sha256::digest(body));
+    all.extend_from_slice(body);
+    all
+}
+
+/// The tensor file behind a header and checksum that [`sealed`] wrote.
+fn open(bytes: &[u8]) -> Result<&[u8], CheckpointFormatError> {
+    if bytes.len() < BODY || &bytes[..8] != MAGIC {
+        return Err(CheckpointFormatError::NotACheckpoint);
+    }
+    let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+    if version > VERSION {
+        return Err(CheckpointFormatError::TooNew { version });
+    }
+    if version < VERSION {
+        return Err(CheckpointFormatError::TooOld { version });
+    }
+    let (sum, body) = (&bytes[12..BODY], &bytes[BODY..]);
+    if Sha256::digest(body).as_slice() != sum {
+        return Err(CheckpointFormatError::Checksum);
+    }
+    Ok(body)
+}
+
+/// What a client keeps, as bytes.
+pub(crate) fn encode_state(state: &Parameters) -> Result<Vec<u8>, CheckpointFormatError> {
+    Ok(sealed(&encode_parameters(state)?))
+}
+
+/// Reads what [`encode_state`] wrote.
+pub(crate) fn decode_state(bytes: &[u8]) -> Result<Parameters, CheckpointFormatError> {
+    Ok(decode_parameters(open(bytes)?)?)
+}
+
+/// The checkpoint as bytes.
+pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointFormatError> {
+    let Checkpoint { snapshot, settings, progress } = checkpoint;
+    let ServerState { round, skipped_in_a_row, shared, prior_variance } = &snapshot.server;
+    let vector = |name: &str, values: &[f32]| NamedTensor::f32(name, vec![values.len()], values);
+    let mut tensors = vec![vector("shared", shared.values())];
+    tensors.extend(shared.variance().map(|variance| vector("variance", variance)));
+    let on_disk = match &snapshot.clients {
+        ClientStates::Stored(rounds) => Some(rounds.clone()),
+        ClientStates::Held(states) => {
+            for (client, state) in states {
+                let bytes = encode_parameters(state)?;
+                tensors.push(NamedTensor::u8(&format!("client.{client}"), vec![bytes.len()], bytes));
+            }
+            None
+        }
+    };
+    let entry = CheckpointMetadata {
+        round: *round,
+        skipped_in_a_row: *skipped_in_a_row,
+        prior_variance: *prior_variance,
+        settings: settings.clone(),
+        progress: progress.clone(),
+        on_disk,
+    };
+    let entry = serde_json::to_value(&entry).map_err(TensorFileError::Entry)?;
+    Ok(sealed(&tensor_bytes(&tensors, Some(&entry))?))
+}
+
+/// Reads what [`encode`] wrote.
+pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> {
+    let file = TensorFile::parse(open(bytes)?)?;
+    let CheckpointMetadata { round, skipped_in_a_row, prior_variance, settings, progress, on_disk } =
+        file.entry()?;
+    let mut states: BTreeMap<usize, Parameters> = BTreeMap::new();
+    for name in file.names() {
+        let Some(client) = name.strip_prefix("client.") else { continue };
+        let unknown = |_| CheckpointFormatError::UnknownTensor { name: name.to_owned() };
+        states.insert(client.parse().map_err(unknown)?, decode_parameters(file.u8(name)?)?);
+    }
+    let clients = on_disk.map_or(ClientStates::Held(states), ClientStates::Stored);
+    let shared = read_shared(&file, file.f32("shared")?, "variance")?;
+    let server = ServerState { round, skipped_in_a_row, shared: Arc::new(shared), prior_variance };
+    Ok(Checkpoint { snapshot: Snapshot { server, clients }, settings, progress })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Seconds;
+    use fedsi_fl::parameters::{Gaussian, HeadSamples, SharedParameters};
+    use fedsi_fl::server::Exclusion;
+    use fedsi_fl::simulation::Tally;
+    use fedsi_fl::wire::Traffic;
+    use proptest::prelude::*;
+
+    fn checkpoint() -> Checkpoint {
+        let mean_field = Gaussian { mean: vec![1.0, -2.0], variance: vec![0.5, f32::MIN_POSITIVE] };
+        let sampled = HeadSamples { values: vec![3.0], samples: vec![1.0, 2.0, 3.0] };
+        let clients = [(0, Parameters::Gaussian(mean_field)), (12, Parameters::Samples(sampled))];
+        let shared = Gaussian { mean: vec![0.25, 1e-30, -5.0], variance: vec![1.0, 2.0, 3.0] };
+        Checkpoint {
+            snapshot: Snapshot {
+                server: ServerState {
+                    round: 7,
+                    skipped_in_a_row: 2,
+                    shared: Arc::new(SharedParameters::Gaussian(shared)),
+                    prior_variance: Some(0.316),
+                },
+                clients: ClientStates::Held(clients.into()),
+            },
+            settings: "abc".to_owned(),
+            progress: Progress {
+                metrics: 1234,
+                seconds: Seconds { train: 1.5, posterior: 0.25, evaluate: 0.0, total: 2.0 },
+                bytes: Traffic { up: 9, down: 10 },
+                trouble: Tally { left_out: [(Exclusion::Late, 3)].into(), skipped_rounds: 2 },
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let whole = checkpoint();
+        assert_eq!(decode(&encode(&whole).unwrap()).unwrap(), whole);
+        let mut bare = checkpoint();
+        bare.snapshot.server.shared = Arc::new(SharedParameters::Point(vec![]));
+        bare.snapshot.server.prior_variance = None;
+        bare.snapshot.clients = ClientStates::Stored([(4, 9), (100_000, 2)].into());
+        assert_eq!(decode(&encode(&bare).unwrap()).unwrap(), bare, "a method that shares and keeps nothing");
+    }
+
+    #[test]
+    fn other_versions_are_refused_by_their_number() {
+        let mut bytes = encode(&checkpoint()).unwrap();
+        bytes[8] = 9;
+        assert!(matches!(decode(&bytes), Err(CheckpointFormatError::TooNew { version: 9 })));
+        bytes[8] = 1;
+        assert!(matches!(decode(&bytes), Err(CheckpointFormatError::TooOld { version: 1 })));
+    }
+
+    proptest! {
+        /// Any change is noticed, any cut too.
+        #[test]
+        fn damage_is_noticed(at in 0_usize..2000, bit in 0_u32..8, cut in 0_usize..2000) {
+            let whole = encode(&checkpoint()).unwrap();
+            let mut changed = whole.clone();
+            let at = at % changed.len();
+            changed[at] ^= 1 << bit;
+            prop_assert!(decode(&changed).is_err(), "byte {} changed", at);
+            prop_assert!(decode(&whole[..cut % whole.len()]).is_err());
+        }
+    }
+}

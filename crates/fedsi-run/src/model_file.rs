@@ -1,0 +1,154 @@
+//! A personal model as a file: parameters under PyTorch's names, and what is known of them.
+//!
+//! | tensor | what |
+//! |---|---|
+//! | `0.weight`, `0.bias`, ... (F32) | the parameters: values, or means |
+//! | `posterior.variance` (F32) | mean-field: a variance for each, flattened in this order |
+//! | `posterior.samples` (F32) | samples: one after another, each of the head (weight, then bias) |
+//! | `posterior.selected` (I64) | Laplace: the parameters that have a distribution, as indices into all |
+//! | `posterior.prior_variance` (F64) | their prior variances |
+//! | `posterior.variance` (F64) | their posterior variances |
+//! | `posterior.live` (I64) | places in `selected` of those the data says anything of |
+//! | `posterior.factor` (F64) | W, a row for each of those: their covariance is `diag(prior) - W W'` or `W W'` |
+//!
+//! Which of them there are, what a factor means, and how predictions are made, is in the metadata. A model that was saved
+//! and read predicts the same bits.
+
+use fedsi_bayes::Likelihood;
+use fedsi_data::Task;
+use fedsi_fl::Client;
+use fedsi_fl::client::PersonalModel;
+use fedsi_fl::wire::{PosteriorHeader, WireError, posterior_tensors, read_posterior};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, parameter_tensors, tensor_bytes};
+
+/// Why bytes are not a personal model of some network. Each message is one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ModelFileError {
+    /// Not such a tensor file.
+    #[error(transparent)]
+    File(#[from] TensorFileError),
+    /// What is known of the parameters does not belong together, or not to the network.
+    #[error(transparent)]
+    Parameters(#[from] WireError),
+    /// The number of draws that predictions average is missing or cannot be used.
+    #[error("its number of draws is {found:?}, expected 1 to 1048576")]
+    Draws {
+        /// What it says.
+        found: Option<usize>,
+    },
+    /// The noise is not one number for each target.
+    #[error("its `noise` has {found} numbers, expected {expected}")]
+    Noise {
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+}
+
+/// Most draws that a prediction averages, as in a config.
+const MAX_DRAWS: usize = 1 << 20;
+
+/// What the metadata says of a model's parameters and predictions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ModelEntry {
+    pub(crate) client: usize,
+    #[serde(flatten)]
+    posterior: PosteriorHeader,
+    /// Regression: the noise of each target; null where it was not finite.
+    #[serde(default)]
+    noise: Vec<Option<f64>>,
+}
+
+/// A model's tensors, and what the metadata says of it.
+pub(crate) fn model_tensors(client: &Client, model: &PersonalModel) -> (Vec<NamedTensor>, ModelEntry) {
+    let mut tensors = parameter_tensors(client.network().layout(), model.parameters.values());
+    let (posterior, header) = posterior_tensors(&model.parameters);
+    tensors.extend(posterior);
+    let noise = model.observation_noise.iter().map(|&noise| noise.is_finite().then_some(noise)).collect();
+    (tensors, ModelEntry { client: model.client, posterior: header.with_draws(model.draws), noise })
+}
+
+/// A personal model as the bytes of a file, with what [`read_model`] needs and no more.
+///
+/// # Errors
+/// The format's own limits.
+pub fn model_bytes(client: &Client, model: &PersonalModel) -> Result<Vec<u8>, TensorFileError> {
+    let (tensors, entry) = model_tensors(client, model);
+    tensor_bytes(&tensors, Some(&serde_json::to_value(entry).map_err(TensorFileError::Entry)?))
+}
+
+/// Reads a personal model of one of these clients from its file's bytes.
+///
+/// # Errors
+/// Bytes that are no such file, or do not fit the network.
+pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelFileError> {
+    let file = TensorFile::parse(bytes)?;
+    let ModelEntry { client: owner, posterior, noise } = file.entry()?;
+    let network = client.network();
+    let (likelihood, observation_noise) = match client.task() {
+        Task::Classification { .. } => (Likelihood::Categorical, Vec::new()),
+        Task::Regression { outputs } => {
+            if noise.len() != outputs {
+                return Err(ModelFileError::Noise { found: noise.len(), expected: outputs });
+            }
+            let noise: Vec<f64> = noise.into_iter().map(|noise| noise.unwrap_or(f64::NAN)).collect();
+            (Likelihood::Gaussian { noise: noise.clone() }, noise)
+        }
+    };
+    let draws = match posterior.draws() {
+        Some(draws) if (1..=MAX_DRAWS).contains(&draws) => draws,
+        // Point models and samples of the head need no draws.
+        None if !posterior.needs_draws() => 1,
+        found => return Err(ModelFileError::Draws { found }),
+    };
+    let values = file.parameters(network.layout())?;
+    let parameters = read_posterior(values, &file, posterior, &**network, likelihood)?;
+    Ok(PersonalModel { client: owner, parameters, observation_noise, draws })
+}
+
+#[cfg(test)]
+mod tests {
+    use fedsi_data::Size;
+    use fedsi_fl::Config;
+    use fedsi_nn::LayerSpec;
+
+    use super::*;
+
+    fn client(method: &str) -> Client {
+        let mut config = Config::defaults(method, "files", Size::Small).unwrap();
+        config.model.body = vec![LayerSpec::Linear(3), LayerSpec::Tanh];
+        let task = Task::Classification { classes: 3 };
+        Client::of_config(&config.check().unwrap(), &[2], task, None).unwrap()
+    }
+
+    /// The file with some entries of its metadata changed.
+    fn changed(client: &Client, change: fn(&mut serde_json::Value)) -> Result<PersonalModel, ModelFileError> {
+        let parameters = client.initial().clone();
+        let model = PersonalModel { client: 1, parameters, observation_noise: vec![], draws: 30 };
+        let (tensors, entry) = model_tensors(client, &model);
+        let mut entry = serde_json::to_value(entry).unwrap();
+        change(&mut entry);
+        read_model(client, &tensor_bytes(&tensors, Some(&entry)).unwrap())
+    }
+
+    #[test]
+    fn a_posterior_that_its_metadata_does_not_describe_is_refused() {
+        let client = client("pfedbayes");
+        assert!(changed(&client, |_| {}).is_ok());
+        for change in [
+            (|entry| entry["predictive"]["draws"] = 0.into()) as fn(&mut serde_json::Value),
+            |entry| entry["predictive"]["draws"] = (1_u64 << 40).into(),
+            |entry| entry["predictive"] = serde_json::Value::Null,
+        ] {
+            let error = changed(&client, change).unwrap_err();
+            assert!(matches!(error, ModelFileError::Draws { .. }), "{error}");
+        }
+        let error = changed(&client, |entry| entry["posterior"] = serde_json::Value::Null).unwrap_err();
+        assert!(error.to_string().contains("does not describe the posterior"), "{error}");
+    }
+}

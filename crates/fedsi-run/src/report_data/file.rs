@@ -1,0 +1,188 @@
+//! `report_data.safetensors`, written and read.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ForeignEntropies, ReportData, Sample, SampleKind, Selection, SelectionMap, TensorSelection};
+use crate::files::{WriteError, write_failed};
+use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, write_tensors};
+
+/// The file's name.
+pub const REPORT_DATA: &str = "report_data.safetensors";
+
+/// The name that 0.1 gave it.
+pub const REPORT_DATA_0_1: &str = "exhibits.safetensors";
+
+/// The format that is written; 0.1 used the same under its own name.
+const FORMAT: &str = "fedsi-report-data-1";
+const FORMAT_0_1: &str = "fedsi-exhibits-1";
+
+/// What is no array.
+#[derive(Debug, Serialize, Deserialize)]
+struct ReportMetadata {
+    format: String,
+    classes: Vec<String>,
+    image: Option<[usize; 3]>,
+    selection: Option<SelectionMetadata>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SelectionMetadata {
+    clients: usize,
+    tensors: Vec<TensorSelection>,
+}
+
+/// Writes the file; equal data gives equal bytes.
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_report_data(path: &Path, data: &ReportData) -> Result<(), WriteError> {
+    let ReportData { classes, train, test, image, samples, foreign, selection } = data;
+    let table = |name: &str, rows: &[Vec<usize>]| {
+        let shape = vec![rows.len(), rows.first().map_or(0, Vec::len)];
+        NamedTensor::i64(name, rows.iter().flatten().map(|&count| count as i64)).shaped(shape)
+    };
+    let column = |name: &str, of: fn(&Sample) -> i64| NamedTensor::i64(name, samples.iter().map(of));
+    let probabilities: Vec<f32> = samples.iter().flat_map(|one| one.probabilities.iter().copied()).collect();
+    let owners = foreign.iter().flat_map(|one| one.entropies.iter().map(|_| one.client as i64));
+    let entropies: Vec<f32> = foreign.iter().flat_map(|one| one.entropies.iter().copied()).collect();
+    let mut tensors = vec![
+        table("partition.train", train),
+        table("partition.test", test),
+        column("samples.client", |one| one.client as i64),
+        column("samples.index", |one| one.index as i64),
+        column("samples.label", |one| one.label as i64),
+        column("samples.kind", |one| i64::from(one.kind == SampleKind::ConfidentlyWrong)),
+        NamedTensor::f32("samples.probabilities", vec![samples.len(), classes.len()], &probabilities),
+        NamedTensor::i64("foreign.client", owners),
+        NamedTensor::f32("foreign.entropy", vec![entropies.len()], &entropies),
+    ];
+    if let Some([channels, height, width]) = *image {
+        let pixels = samples.iter().flat_map(|one| one.pixels.iter().copied()).collect();
+        tensors.push(NamedTensor::u8("samples.images", vec![samples.len(), channels, height, width], pixels));
+    }
+    if let Some(SelectionMap { height, width, shares }) =
+        selection.as_ref().and_then(|found| found.map.as_ref())
+    {
+        tensors.push(NamedTensor::f64("selection.map", vec![*height, *width], shares));
+    }
+    let selection = selection.as_ref();
+    let about = ReportMetadata {
+        format: FORMAT.to_owned(),
+        classes: classes.clone(),
+        image: *image,
+        selection: selection
+            .map(|found| SelectionMetadata { clients: found.clients, tensors: found.tensors.clone() }),
+    };
+    let about = serde_json::to_value(about).map_err(|error| write_failed(path)(error.into()))?;
+    write_tensors(path, &tensors, Some(&about))
+}
+
+/// Reads the file's bytes.
+///
+/// # Errors
+/// Bytes that are no such file.
+pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
+    let file = TensorFile::parse(bytes)?;
+    let about: ReportMetadata = file.entry()?;
+    if about.format != FORMAT && about.format != FORMAT_0_1 {
+        return Err(TensorFileError::OtherFormat { found: about.format, expected: FORMAT });
+    }
+    let whole = |name: &str| file.indices::<usize>(name);
+    let rows = |name: &str| -> Result<Vec<Vec<usize>>, TensorFileError> {
+        let width = file.shape(name)?.last().copied().unwrap_or(0).max(1);
+        Ok(whole(name)?.chunks(width).map(<[usize]>::to_vec).collect())
+    };
+    let classes = about.classes.len();
+    let [clients, indices, labels, kinds] =
+        ["samples.client", "samples.index", "samples.label", "samples.kind"].map(whole);
+    let (clients, indices, labels, kinds) = (clients?, indices?, labels?, kinds?);
+    let probabilities = file.f32("samples.probabilities")?;
+    let size = about.image.map_or(0, |shape| shape.iter().product());
+    let images = if size > 0 { file.u8("samples.images")? } else { &[] };
+    let count = clients.len();
+    let lengths = [indices.len(), labels.len(), kinds.len()];
+    if lengths != [count; 3] || probabilities.len() != count * classes || images.len() != count * size {
+        return Err(TensorFileError::invalid("samples", "has tensors of different lengths"));
+    }
+    if labels.iter().any(|&label| label >= classes) {
+        return Err(TensorFileError::invalid("samples.label", "is no class"));
+    }
+    let sample = |at: usize| Sample {
+        client: clients[at],
+        index: indices[at],
+        kind: if kinds[at] == 0 { SampleKind::LeastCertain } else { SampleKind::ConfidentlyWrong },
+        label: labels[at],
+        probabilities: probabilities[at * classes..(at + 1) * classes].to_vec(),
+        pixels: images[at * size..(at + 1) * size].to_vec(),
+    };
+    Ok(ReportData {
+        train: rows("partition.train")?,
+        test: rows("partition.test")?,
+        image: about.image,
+        samples: (0..count).map(sample).collect(),
+        foreign: foreign(&whole("foreign.client")?, &file.f32("foreign.entropy")?),
+        selection: about.selection.map(|found| selection(found, &file)).transpose()?,
+        classes: about.classes,
+    })
+}
+
+fn foreign(owners: &[usize], entropies: &[f32]) -> Vec<ForeignEntropies> {
+    let mut all: Vec<ForeignEntropies> = Vec::new();
+    for (&client, &entropy) in owners.iter().zip(entropies) {
+        match all.last_mut() {
+            Some(last) if last.client == client => last.entropies.push(entropy),
+            _ => all.push(ForeignEntropies { client, entropies: vec![entropy] }),
+        }
+    }
+    all
+}
+
+fn selection(about: SelectionMetadata, file: &TensorFile<'_>) -> Result<Selection, TensorFileError> {
+    let map = if file.has("selection.map") {
+        let [height, width] = file.matrix("selection.map")?;
+        Some(SelectionMap { height, width, shares: file.f64("selection.map")? })
+    } else {
+        None
+    };
+    Ok(Selection { clients: about.clients, tensors: about.tensors, map })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let sample = Sample {
+            client: 2,
+            index: 7,
+            kind: SampleKind::ConfidentlyWrong,
+            label: 1,
+            probabilities: vec![0.75, 0.25],
+            pixels: vec![0, 50, 100, 255],
+        };
+        let data = ReportData {
+            classes: vec!["cat".to_owned(), "dog".to_owned()],
+            train: vec![vec![3, 0], vec![0, 4]],
+            test: vec![vec![1, 0], vec![0, 1]],
+            image: Some([1, 2, 2]),
+            samples: vec![sample],
+            foreign: vec![ForeignEntropies { client: 1, entropies: vec![0.5, 0.25] }],
+            selection: Some(Selection {
+                clients: 2,
+                tensors: vec![TensorSelection { tensor: "0.weight".to_owned(), chosen: 1.5, of: 8 }],
+                map: Some(SelectionMap { height: 1, width: 2, shares: vec![0.5, 0.0] }),
+            }),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(REPORT_DATA);
+        for data in [data, ReportData { train: vec![vec![5]], test: vec![vec![0]], ..ReportData::default() }]
+        {
+            write_report_data(&path, &data).unwrap();
+            assert_eq!(read_report_data(&std::fs::read(&path).unwrap()).unwrap(), data);
+        }
+        assert!(read_report_data(b"nonsense").is_err());
+    }
+}

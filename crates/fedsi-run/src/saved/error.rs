@@ -1,0 +1,157 @@
+//! Why a saved run cannot be used.
+
+use std::path::PathBuf;
+
+use fedsi_fl::ConfigError;
+use fedsi_fl::client::ClientError;
+use fedsi_metrics::MetricsError;
+use fedsi_nn::NetworkError;
+use thiserror::Error;
+
+use crate::model_file::ModelFileError;
+use crate::tensor_file::TensorFileError;
+
+/// Why a saved run, or one of its clients, cannot be used. Each message is one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SavedError {
+    /// The folder holds no run.
+    #[error("{path} is not a run: it has no config.toml", path = path.display())]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The run has not come to its end.
+    #[error(
+        "the run in {path} is not complete: it has no summary.json; wait for its end, or run it again",
+        path = path.display()
+    )]
+    Unfinished {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Its config is damaged.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The run has no such client.
+    #[error("unknown client `{wanted}`{hint}; the run has {known}")]
+    UnknownClient {
+        /// What was asked for.
+        wanted: String,
+        /// The nearest name.
+        hint: String,
+        /// The clients there are.
+        known: String,
+    },
+    /// Personal models were not saved.
+    #[error("the run in {path} saved no personal models (output.personal_models = false)", path = path.display())]
+    NoModels {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file of the run is missing or damaged.
+    #[error("cannot use {path}: {source}; run it again", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: FileProblem,
+    },
+    /// A client's training diverged in the run.
+    #[error("client {client} has no usable model: its posterior could not be computed in the run")]
+    NoPosterior {
+        /// The client.
+        client: usize,
+    },
+    /// A model's predictions are NaN or infinite.
+    #[error("client {client} has no usable model: it predicts values that are not finite")]
+    NotFinite {
+        /// The client.
+        client: usize,
+    },
+    /// A model cannot predict.
+    #[error("client {client} has no usable model: {source}")]
+    Prediction {
+        /// The client.
+        client: usize,
+        /// Why.
+        source: ClientError,
+    },
+    /// A new client's posterior cannot be computed.
+    #[error("no model could be fitted to the new client's data: {0}")]
+    Fit(#[from] ClientError),
+    /// There is nothing to find a threshold by.
+    #[error("{} no test predictions in the run to find a threshold by", who_has(*client))]
+    NoThreshold {
+        /// The client; none: all of them together.
+        client: Option<usize>,
+    },
+    /// Values are neither right nor wrong.
+    #[error("a regression has no error rate to bound")]
+    NoRisk,
+}
+
+impl SavedError {
+    /// Whether what was given is at fault (exit code 2), not what happened while running (1).
+    #[must_use]
+    pub const fn is_bad_input(&self) -> bool {
+        !matches!(
+            self,
+            Self::NoPosterior { .. } | Self::NotFinite { .. } | Self::Prediction { .. } | Self::Fit(_)
+        )
+    }
+}
+
+fn who_has(client: Option<usize>) -> String {
+    client.map_or("there are".to_owned(), |client| format!("client {client} has"))
+}
+
+/// What is wrong with a file of a run. Each message is one line and completes "FILE: ".
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileProblem {
+    /// It is missing, or cannot be read.
+    #[error(transparent)]
+    Read(#[from] std::io::Error),
+    /// It is not the JSON that was expected.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It is not the tensor file that was expected.
+    #[error(transparent)]
+    Tensors(#[from] TensorFileError),
+    /// It is no personal model of its network.
+    #[error(transparent)]
+    Model(#[from] ModelFileError),
+    /// Its layers are no network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Its predictions cannot be scored.
+    #[error(transparent)]
+    Predictions(#[from] MetricsError),
+    /// Its predictions and their clients differ in number.
+    #[error("its `client` is not as long as the predictions")]
+    PredictionClients,
+    /// Its scalings are not those of its network.
+    #[error("its scalings are not of its inputs and outputs")]
+    Scalings,
+    /// Its class names are not those of its network.
+    #[error("its class names are not as many as its outputs")]
+    ClassNames,
+    /// Its posterior is not of the kind that the run's method has.
+    #[error("it has {found}, which is not what the run's method has")]
+    OtherPosterior {
+        /// What it has.
+        found: &'static str,
+    },
+    /// Its predictions are not of the run's targets.
+    #[error("its predictions are of {found} targets, expected {expected}")]
+    Targets {
+        /// How many it has.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// Its config names a selection rule that does not exist.
+    #[error(transparent)]
+    Rule(#[from] fedsi_bayes::RuleNameError),
+}

@@ -1,0 +1,162 @@
+//! A finished run, opened to predict: its settings, its clients' models and its server, without its data.
+//!
+//! ```no_run
+//! use fedsi_run::saved::SavedRun;
+//!
+//! let run = SavedRun::open("runs/fedsi-digits-small-s1".as_ref())?;
+//! let model = run.client(run.find("3")?)?;
+//! let rows = fedsi_data::read_inputs("images.npy".as_ref(), &model.input_form(&run))?;
+//! let predicted = model.predict(&rows.inputs)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod abstain;
+mod error;
+mod model;
+mod server;
+
+pub use abstain::{AbstentionGoal, Threshold, most_probable};
+pub use error::{FileProblem, SavedError};
+pub use model::{Predicted, SavedModel};
+pub use server::SavedServer;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use fedsi_fl::config::hint;
+use fedsi_fl::{Checked, Registry};
+use serde::Deserialize;
+
+use crate::settings::read_config_with;
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct SavedRun {
+    path: PathBuf,
+    config: Checked,
+    clients: Vec<SavedClient>,
+}
+
+/// A client of a finished run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct SavedClient {
+    /// Counted from 0.
+    pub id: usize,
+    /// Its own name, where the data has one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Its test samples.
+    #[serde(default)]
+    samples: usize,
+    /// Its score on them; none where its model could not be made, or predicted values that are not finite.
+    #[serde(default)]
+    nll: Option<f64>,
+}
+
+/// What of `summary.json` is needed.
+#[derive(Deserialize)]
+struct Outline {
+    clients: Vec<SavedClient>,
+}
+
+impl SavedRun {
+    /// Opens a run's folder. Reads its config and its summary.
+    ///
+    /// # Errors
+    /// A folder that holds no complete run.
+    pub fn open(path: &Path) -> Result<Self, SavedError> {
+        Self::open_with(path, &Registry::builtin())
+    }
+
+    /// The same for a run whose method, dataset or rule may be of this registry.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(path: &Path, registry: &Registry) -> Result<Self, SavedError> {
+        let owned = || path.to_path_buf();
+        if !path.join("config.toml").is_file() {
+            return Err(SavedError::NotARun { path: owned() });
+        }
+        let summary = path.join("summary.json");
+        let text = match fs::read(&summary) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(SavedError::Unfinished { path: owned() });
+            }
+            read => read.map_err(damaged(&summary))?,
+        };
+        let Outline { clients } = serde_json::from_slice(&text).map_err(damaged(&summary))?;
+        let config = read_config_with(path, registry)?.check_with(registry)?;
+        Ok(Self { path: owned(), config, clients })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run's settings.
+    #[must_use]
+    pub const fn config(&self) -> &Checked {
+        &self.config
+    }
+
+    /// Its clients, in the order of their ids.
+    #[must_use]
+    pub fn clients(&self) -> &[SavedClient] {
+        &self.clients
+    }
+
+    /// The client of exactly this name or, where no client has it, of this id.
+    ///
+    /// # Errors
+    /// No such client: says how many there are, or the nearest name.
+    pub fn find(&self, wanted: &str) -> Result<usize, SavedError> {
+        let by_name = self.clients.iter().find(|client| client.name.as_deref() == Some(wanted));
+        let by_id = || self.clients.iter().find(|client| wanted.parse() == Ok(client.id));
+        by_name.or_else(by_id).map(|client| client.id).ok_or_else(|| {
+            let names = self.clients.iter().filter_map(|client| client.name.as_deref());
+            let known = match self.clients.len() {
+                1 => "one client, 0".to_owned(),
+                count => format!("{count} clients, 0 to {}", count.saturating_sub(1)),
+            };
+            SavedError::UnknownClient { wanted: wanted.to_owned(), hint: hint(wanted, names), known }
+        })
+    }
+
+    /// Reads a client's own model. Costs its file.
+    ///
+    /// # Errors
+    /// A model that was not saved, is damaged, or had diverged.
+    pub fn client(&self, id: usize) -> Result<SavedModel, SavedError> {
+        if !self.config.output.personal_models {
+            return Err(SavedError::NoModels { path: self.path.clone() });
+        }
+        let path = self.path.join("clients").join(format!("{id}.safetensors"));
+        // A client whose posterior could not be computed has no model.
+        let failed = |client: &SavedClient| client.id == id && client.samples > 0 && client.nll.is_none();
+        if !path.exists() && self.clients.iter().any(failed) {
+            return Err(SavedError::NoPosterior { client: id });
+        }
+        SavedModel::read(&path, &self.config)
+    }
+
+    /// Reads the server's state: what a new client starts from.
+    ///
+    /// # Errors
+    /// A file that is missing or damaged.
+    pub fn server(&self) -> Result<SavedServer, SavedError> {
+        SavedServer::read(&self.path.join("checkpoint/server.safetensors"), &self.config)
+    }
+}
+
+/// Says which file a problem is in.
+fn damaged<P: Into<FileProblem>>(path: &Path) -> impl FnOnce(P) -> SavedError + '_ {
+    move |problem| SavedError::Damaged { path: path.to_path_buf(), source: problem.into() }
+}
+
+/// A file of the run, whole.
+fn read(path: &Path) -> Result<Vec<u8>, SavedError> {
+    fs::read(path).map_err(damaged(path))
+}

@@ -1,0 +1,206 @@
+//! A personal model that was saved, and its predictions.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedsi_data::{InputForm, Scaling, TargetForm, Task, TaskKind};
+use fedsi_fl::client::PersonalModel;
+use fedsi_fl::methods::Uncertainty;
+use fedsi_fl::network::NativeNetwork;
+use fedsi_fl::parameters::Parameters;
+use fedsi_fl::{Checked, Client};
+use fedsi_nn::{LayerSpec, Network};
+use serde::Deserialize;
+
+use super::{FileProblem, SavedError, SavedRun, damaged, read};
+use crate::model_file::read_model;
+use crate::tensor_file::TensorFile;
+
+/// What the metadata of a model says of its network, its inputs and its outputs.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Description {
+    input: Vec<usize>,
+    layers: Vec<LayerSpec>,
+    pub(super) class_names: Option<Vec<String>>,
+    #[serde(default)]
+    columns: Option<Vec<String>>,
+    /// Not said by the first runs.
+    #[serde(default)]
+    pixels: Option<bool>,
+    input_scaling: Option<Scaling>,
+    pub(super) target_scaling: Option<Scaling>,
+}
+
+/// What all models of a run have in common, from its config and any model's description.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    pub(super) description: Description,
+    pub(super) client: Arc<Client>,
+}
+
+impl Common {
+    pub(super) fn new(description: Description, config: &Checked) -> Result<Self, FileProblem> {
+        let network = Network::new(&description.input, &description.layers)?;
+        let outputs = network.outputs();
+        let task = match config.dataset().task_kind(&config.data) {
+            TaskKind::Regression => Task::Regression { outputs },
+            TaskKind::Classification => Task::Classification { classes: outputs },
+        };
+        let fits = |scaling: &Option<Scaling>, width: usize| {
+            let sound = |one: &Scaling| {
+                (one.mean.len(), one.std.len()) == (width, width) && one.std.iter().all(|&std| std > 0.0)
+            };
+            scaling.as_ref().is_none_or(sound)
+        };
+        if !fits(&description.input_scaling, network.inputs()) || !fits(&description.target_scaling, outputs)
+        {
+            return Err(FileProblem::Scalings);
+        }
+        if description.class_names.as_ref().is_some_and(|names| names.len() != outputs) {
+            return Err(FileProblem::ClassNames);
+        }
+        let procedure = (config.method().declare)(config);
+        let (network, scaling) = (Arc::new(NativeNetwork::new(network)), description.target_scaling.clone());
+        let client = Client::new(config, procedure, network, task, scaling, config.rules())?;
+        Ok(Self { description, client: Arc::new(client) })
+    }
+
+    pub(super) fn input_form<'a>(&'a self, config: &'a Checked) -> InputForm<'a> {
+        let files = config.dataset().own_files(&config.data);
+        InputForm {
+            files,
+            shape: &self.description.input,
+            columns: self.description.columns.as_deref(),
+            pixels: self.description.pixels.unwrap_or(files.is_none()),
+            scaling: self.description.input_scaling.as_ref(),
+        }
+    }
+
+    pub(super) fn target_form(&self) -> TargetForm<'_> {
+        TargetForm {
+            task: self.client.task(),
+            class_names: self.description.class_names.as_deref(),
+            scaling: self.description.target_scaling.as_ref(),
+        }
+    }
+}
+
+/// What a personal model's metadata says beside its posterior.
+#[derive(Deserialize)]
+struct ModelMetadata {
+    model: Description,
+}
+
+/// A personal model, ready to predict.
+#[derive(Clone, Debug)]
+pub struct SavedModel {
+    pub(super) common: Common,
+    pub(super) model: PersonalModel,
+}
+
+/// A model's predictions for some inputs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predicted {
+    /// A probability for each class.
+    Classes {
+        /// How many classes.
+        classes: usize,
+        /// Rows x classes, each row summing to 1.
+        probabilities: Vec<f32>,
+        /// For each row, how far the network's outputs spread over what is known of the parameters; 0 for point models.
+        variance: Vec<f64>,
+    },
+    /// A Gaussian for each target, in the data's own units.
+    Values {
+        /// How many targets.
+        outputs: usize,
+        /// Rows x outputs.
+        mean: Vec<f64>,
+        /// Rows x outputs: of the outputs, and the noise around them.
+        variance: Vec<f64>,
+    },
+}
+
+impl SavedModel {
+    pub(super) fn read(path: &Path, config: &Checked) -> Result<Self, SavedError> {
+        let bytes = read(path)?;
+        let entry = TensorFile::parse(&bytes).and_then(|file| file.entry());
+        let ModelMetadata { model } = entry.map_err(damaged(path))?;
+        let common = Common::new(model, config).map_err(damaged(path))?;
+        let model = read_model(&common.client, &bytes).map_err(damaged(path))?;
+        match (&common.client.procedure().uncertainty, &model.parameters) {
+            (Uncertainty::None, Parameters::Point(_))
+            | (Uncertainty::Laplace(_), Parameters::Laplace(_))
+            | (Uncertainty::MeanField(_), Parameters::Gaussian(_))
+            | (Uncertainty::Samples(_), Parameters::Samples(_)) => Ok(Self { common, model }),
+            // Version 0.1 saved the model of a client whose posterior could not be computed.
+            (Uncertainty::Laplace(_), Parameters::Point(_)) => {
+                Err(SavedError::NoPosterior { client: model.client })
+            }
+            (_, found) => {
+                let found = found.kind();
+                Err(damaged(path)(FileProblem::OtherPosterior { found }))
+            }
+        }
+    }
+
+    /// The model itself.
+    #[must_use]
+    pub const fn model(&self) -> &PersonalModel {
+        &self.model
+    }
+
+    /// What is predicted.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.common.client.task()
+    }
+
+    /// The names of the classes, where they have any.
+    #[must_use]
+    pub fn class_names(&self) -> Option<&[String]> {
+        self.common.description.class_names.as_deref()
+    }
+
+    /// How regression targets were standardised.
+    #[must_use]
+    pub const fn target_scaling(&self) -> Option<&Scaling> {
+        self.common.description.target_scaling.as_ref()
+    }
+
+    /// How files become inputs of this model.
+    #[must_use]
+    pub fn input_form<'a>(&'a self, run: &'a SavedRun) -> InputForm<'a> {
+        self.common.input_form(run.config())
+    }
+
+    /// Predicts every row of `inputs`, scaled as the run's data was: the same bits as in the run itself. Costs two
+    /// forward passes a draw, or a posterior's outputs twice.
+    ///
+    /// # Errors
+    /// Predictions that are not finite.
+    pub fn predict(&self, inputs: &[f32]) -> Result<Predicted, SavedError> {
+        let client = &self.common.client;
+        let failed = |source| SavedError::Prediction { client: self.model.client, source };
+        let (predicted, finite) = match client.task() {
+            Task::Classification { classes } => {
+                let probabilities = client.probabilities(&self.model, inputs).map_err(failed)?;
+                let probabilities: Vec<f32> =
+                    probabilities.into_iter().map(|probability| probability as f32).collect();
+                let variance = client.spread(&self.model, inputs).map_err(failed)?;
+                let finite =
+                    probabilities.iter().all(|p| p.is_finite()) && variance.iter().all(|v| v.is_finite());
+                (Predicted::Classes { classes, probabilities, variance }, finite)
+            }
+            Task::Regression { outputs } => {
+                let (mean, variance) = client.values(&self.model, inputs).map_err(failed)?;
+                let finite = mean.iter().chain(&variance).all(|value| value.is_finite());
+                (Predicted::Values { outputs, mean, variance }, finite)
+            }
+        };
+        if !finite {
+            return Err(SavedError::NotFinite { client: self.model.client });
+        }
+        Ok(predicted)
+    }
+}

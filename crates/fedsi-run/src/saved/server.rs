@@ -1,0 +1,75 @@
+//! The server's state as it was saved: what a new client starts from.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedsi_data::{InputForm, Samples, TargetForm};
+use fedsi_fl::Checked;
+use fedsi_fl::client::LocalData;
+use fedsi_fl::wire::{Download, read_shared};
+use serde::Deserialize;
+
+use super::model::{Common, Description};
+use super::{FileProblem, SavedError, SavedModel, SavedRun, damaged, read};
+use crate::tensor_file::TensorFile;
+
+/// What the server's metadata says.
+#[derive(Deserialize)]
+struct ServerMetadata {
+    round: u64,
+    prior_variance: Option<f64>,
+    model: Description,
+}
+
+/// A trained federation that new clients can join.
+#[derive(Clone, Debug)]
+pub struct SavedServer {
+    common: Common,
+    /// What a client receives that personalises a model.
+    download: Download,
+}
+
+impl SavedServer {
+    pub(super) fn read(path: &Path, config: &Checked) -> Result<Self, SavedError> {
+        let bytes = read(path)?;
+        Self::parse(&bytes, config).map_err(damaged(path))
+    }
+
+    fn parse(bytes: &[u8], config: &Checked) -> Result<Self, FileProblem> {
+        let file = TensorFile::parse(bytes)?;
+        let ServerMetadata { round, prior_variance, model } = file.entry()?;
+        let common = Common::new(model, config)?;
+        let layout = common.client.network().layout();
+        let mean = file.parameters(layout)?[common.client.procedure().shared.range(layout)].to_vec();
+        let shared = read_shared(&file, mean, "server.variance")?;
+        let download = Download { prior_variance, ..Download::new(round, Arc::new(shared)) };
+        Ok(Self { common, download })
+    }
+
+    /// How files become inputs of this federation's models.
+    #[must_use]
+    pub fn input_form<'a>(&'a self, run: &'a SavedRun) -> InputForm<'a> {
+        self.common.input_form(run.config())
+    }
+
+    /// How files become targets.
+    #[must_use]
+    pub fn target_form(&self) -> TargetForm<'_> {
+        self.common.target_form()
+    }
+
+    /// The personal model of a client that joins now, from its own data alone: what
+    /// [`Simulation::join`](fedsi_fl::Simulation::join) does, to the bit. The key of its random draws is the number of
+    /// the run's clients, which none of them has.
+    ///
+    /// Cost: the method's epochs of tuning and one posterior.
+    ///
+    /// # Errors
+    /// A posterior that cannot be computed.
+    pub fn join(self, run: &SavedRun, samples: Samples) -> Result<SavedModel, SavedError> {
+        let Self { common, download } = self;
+        let data = LocalData::all(samples);
+        let model = common.client.join(run.clients().len(), &download, None, &data)?;
+        Ok(SavedModel { common, model })
+    }
+}

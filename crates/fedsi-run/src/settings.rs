@@ -1,0 +1,134 @@
+//! Which settings decide a run's results, and whether two configs agree in them: the one place that knows.
+
+use std::path::{Path, PathBuf};
+
+use fedsi_fl::config::{CheckpointConfig, Overrides};
+use fedsi_fl::{Config, ConfigError, Registry};
+use toml::{Table, Value};
+
+/// The settings in a run's `config.toml`, also where an older version wrote it.
+///
+/// # Errors
+/// A file that is missing, damaged, or has keys that no version knows.
+pub fn read_config(folder: &Path) -> Result<Config, ConfigError> {
+    read_config_with(folder, &Registry::builtin())
+}
+
+/// The same where its method, dataset or rule may be of this registry.
+///
+/// # Errors
+/// As [`read_config`].
+pub fn read_config_with(folder: &Path, registry: &Registry) -> Result<Config, ConfigError> {
+    registry.resolve(&[Overrides::from_saved(&folder.join("config.toml"))?])
+}
+
+/// Every setting that is a path. A config must mean the same from any working directory: these are made absolute
+/// before it is written.
+pub fn paths(config: &mut Config) -> [&mut PathBuf; 5] {
+    [
+        &mut config.data.dir,
+        &mut config.data.files.train,
+        &mut config.data.files.test,
+        &mut config.partition.path,
+        &mut config.checkpoint.state_dir,
+    ]
+}
+
+/// Whether settings that differ only in where the data is are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPaths {
+    /// Other paths may hold other data.
+    Compare,
+    /// The same data may have been moved.
+    Ignore,
+}
+
+/// The settings that decide a run's results: without threads and checkpoints, which change nothing, and without a
+/// data folder that is never read.
+#[must_use]
+pub fn result_settings(config: &Config, data: DataPaths) -> Config {
+    let mut config = config.clone();
+    config.threads = 0;
+    config.checkpoint = CheckpointConfig::defaults();
+    if data == DataPaths::Ignore {
+        paths(&mut config).into_iter().for_each(|path| *path = PathBuf::new());
+    } else if let Ok(dataset) = Registry::builtin().dataset(config.data.dataset.as_str())
+        && !dataset.reads_dir()
+    {
+        config.data.dir = PathBuf::new();
+    }
+    config
+}
+
+/// The first setting in which two configs would give other results, with both values; none where they agree. Keys in
+/// `undecided` may differ.
+///
+/// # Errors
+/// A config that cannot be written as TOML.
+pub fn first_difference(
+    there: &Config,
+    here: &Config,
+    data: DataPaths,
+    undecided: &[&str],
+) -> Result<Option<String>, toml::ser::Error> {
+    let [there, here] = [there, here].map(|config| Table::try_from(result_settings(config, data)));
+    Ok(table_difference(&there?, &here?, "", undecided))
+}
+
+fn table_difference(there: &Table, here: &Table, prefix: &str, undecided: &[&str]) -> Option<String> {
+    let mut keys: Vec<&String> = here.keys().collect();
+    keys.extend(there.keys().filter(|key| !here.contains_key(*key)));
+    keys.into_iter().find_map(|key| {
+        let whole = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match (there.get(key), here.get(key)) {
+            (Some(Value::Table(there)), Some(Value::Table(here))) => {
+                table_difference(there, here, &whole, undecided)
+            }
+            (there, here) if there == here || undecided.contains(&whole.as_str()) => None,
+            (there, here) => {
+                let text = |value: Option<&Value>| value.map_or("not set".to_owned(), Value::to_string);
+                Some(format!("`{whole}` is {} there and {} here", text(there), text(here)))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fedsi_data::Size;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_no_result_is_no_difference() {
+        let here = Config::defaults("fedavg", "mnist", Size::Small).unwrap();
+        let mut there = here.clone();
+        (there.threads, there.checkpoint.rounds, there.checkpoint.state_dir) = (7, 3, "/tmp/states".into());
+        let difference = |there: &Config, data| first_difference(there, &here, data, &[]).unwrap();
+        assert_eq!(difference(&there, DataPaths::Compare), None);
+        there.data.dir = "/elsewhere".into();
+        assert_eq!(difference(&there, DataPaths::Ignore), None);
+        assert!(difference(&there, DataPaths::Compare).unwrap().starts_with("`data.dir` is \"/elsewhere\""));
+        there.rounds += 1;
+        let found = difference(&there, DataPaths::Ignore).unwrap();
+        assert_eq!(found, format!("`rounds` is {} there and {} here", there.rounds, here.rounds));
+        assert_eq!(first_difference(&there, &here, DataPaths::Ignore, &["rounds"]).unwrap(), None);
+    }
+
+    #[test]
+    fn the_folder_of_data_that_is_drawn_does_not_matter() {
+        let here = Config::defaults("fedavg", "digits", Size::Small).unwrap();
+        let there =
+            Config { data: fedsi_data::DataSpec { dir: "/x".into(), ..here.data.clone() }, ..here.clone() };
+        assert_eq!(first_difference(&there, &here, DataPaths::Compare, &[]).unwrap(), None);
+    }
+
+    #[test]
+    fn the_first_difference_is_named_with_both_values() {
+        let table = |text: &str| text.parse::<Table>().unwrap();
+        let (one, other) = (table("a = 1\n[b]\nc = 2\nd = 3"), table("a = 1\n[b]\nc = 5\nd = 6"));
+        assert_eq!(table_difference(&one, &other, "", &[]).unwrap(), "`b.c` is 2 there and 5 here");
+        assert_eq!(table_difference(&one, &other, "", &["b.c"]).unwrap(), "`b.d` is 3 there and 6 here");
+        assert_eq!(table_difference(&one, &one, "", &[]), None);
+    }
+}

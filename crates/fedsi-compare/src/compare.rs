@@ -1,26 +1,29 @@
-//! A comparison from what is asked for to what was found.
+//! A comparison from its specification to its results.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use fedsi_fl::cost::{WorkEstimate, memory_bytes};
 use fedsi_fl::methods::Method;
-use fedsi_fl::record::{RoundRecord, Summary};
-use fedsi_fl::{Checked, Observer, RunFolder, Simulation, data_label, run};
+use fedsi_fl::simulation::RoundRecord;
+use fedsi_fl::{Checked, Simulation};
+use fedsi_run::{Observer, RunFolder, Summary, data_label, dataset_name, run};
 use toml::{Table, Value};
 
 use crate::CompareError;
 use crate::comparison::{Comparison, Failure, MethodResult, RunResult, TuningProtocol};
-use crate::cost::{self, Work};
 use crate::folder::CompareFolder;
-use crate::plan::{PlannedRun, Settings, State, seeds};
-use crate::pool::{self, SharedData, Watch};
-use crate::statistics::{metrics, standings};
-use crate::tune::{Tuned, Tuner, grid, protocol};
+use crate::memory::runs_that_fit;
+use crate::plan::{PlannedRun, RunState, Settings, seeds};
+use crate::pool::{self, CompareObserver, DataCache};
+use crate::statistics::{metric_results, metrics};
+use crate::tune::{TunedValues, Tuner, grid, protocol};
 
 /// Makes the page of a run that is complete but for its summary; a failure is logged and stops nothing.
-pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), String> + Sync + 'a;
+pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
 
-/// What is asked for.
-pub struct Order<'a> {
+/// What is to be compared, and where.
+pub struct CompareSpec<'a> {
     /// The methods, from [`methods`](crate::plan::methods).
     pub methods: Vec<&'static Method>,
     /// How many seeds, from the settings' own on.
@@ -35,12 +38,12 @@ pub struct Order<'a> {
     pub out: Option<PathBuf>,
     /// Whether finished runs with other settings are replaced.
     pub force: bool,
-    /// The person's settings.
+    /// The user's settings.
     pub settings: &'a Settings<'a>,
 }
 
 /// A comparison whose runs are over: still to be reported and written, in a folder that is still held.
-pub struct Finished {
+pub struct FinishedComparison {
     /// Where it is.
     pub folder: CompareFolder,
     /// What was found.
@@ -53,62 +56,66 @@ pub struct Finished {
 /// # Errors
 /// See [`CompareError`].
 pub fn compare(
-    order: &Order<'_>,
-    watch: &dyn Watch,
+    spec: &CompareSpec<'_>,
+    observer: &dyn CompareObserver,
     report: &RunReport<'_>,
-) -> Result<Finished, CompareError> {
-    let Some(&first) = order.methods.first() else {
-        return Err(CompareError::Nothing { what: "there is no method to compare".to_owned() });
+) -> Result<FinishedComparison, CompareError> {
+    let Some(&first) = spec.methods.first() else {
+        return Err(CompareError::NoMethods);
     };
-    let base = (order.settings)(&[("method", Value::String(first.name.to_owned()))])?;
-    let seeds = seeds(base.seed, order.seeds)?;
-    let untuned = vec![Tuned::default(); order.methods.len()];
-    let planned = plan(order, &seeds, &untuned)?;
+    let base = (spec.settings)(&[("method", Value::String(first.name.to_owned()))])?;
+    let seeds = seeds(base.seed, spec.seeds)?;
+    let untuned = vec![TunedValues::default(); spec.methods.len()];
+    let planned = plan(spec, &seeds, &untuned)?;
     let path =
-        order.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("compare-{}", data_label(&base))));
+        spec.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("compare-{}", data_label(&base))));
     let existing = CompareFolder::inspect(&path)?;
-    let mut open: Vec<&str> = Vec::new();
-    if order.tune {
-        open.extend(planned.iter().flat_map(|run| grid(run.method)).map(|(key, _)| key));
+    let mut undecided: Vec<&str> = Vec::new();
+    if spec.tune {
+        undecided.extend(planned.iter().flat_map(|run| grid(run.method)).map(|(key, _)| key));
     }
-    let missing = missing(&planned, &path, order.force, &open)?;
-    let tuning = order.tune.then(|| protocol(&base, order.tune_rounds));
-    let data = SharedData::default();
+    let missing = missing(&planned, &path, spec.force, &undecided)?;
+    let tuning = spec.tune.then(|| protocol(&base, spec.tune_rounds));
+    let data = DataCache::default();
     if !missing.is_empty() {
-        refuse_unfit(&planned, seeds[0], tuning.as_ref(), order, &data)?;
+        check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;
     }
     let folder = match existing {
         Some(folder) => folder,
         None => CompareFolder::create(&path)?,
     };
-    let (about, earlier) = (about(order, &base, &seeds), folder.side_by_side());
-    folder.sign(&about, earlier)?;
+    let (marker, earlier) = (marker(spec, &base, &seeds), folder.side_by_side());
+    folder.write_marker(&marker, earlier)?;
 
     let tuned = match &tuning {
         None => untuned,
         Some(protocol) => {
-            let workers = workers(order, &planned, &data)?;
+            let workers = workers(spec, &planned, &data)?;
             let threads = pool::threads(base.threads);
             let path = folder.path();
-            let settings = order.settings;
-            let tuner = Tuner { settings, protocol, folder: path, data: &data, watch, workers, threads };
-            tuner.tune(&order.methods)?
+            let settings = spec.settings;
+            let tuner = Tuner { settings, protocol, folder: path, data: &data, observer, workers, threads };
+            tuner.tune(&spec.methods)?
         }
     };
-    let planned = plan(order, &seeds, &tuned)?;
-    let begin = |workers: usize| folder.sign(&about, workers.max(earlier));
-    let (outcomes, workers) = carry_out(order, &planned, &folder, &data, watch, report, &begin)?;
+    let planned = plan(spec, &seeds, &tuned)?;
+    let begin = |workers: usize| folder.write_marker(&marker, workers.max(earlier));
+    let (outcomes, workers) = run_missing(spec, &planned, &folder, &data, observer, report, &begin)?;
     let jobs = workers.max(earlier);
-    let comparison = sum_up(order, &base, seeds, jobs, tuning, tuned, &planned, outcomes);
-    Ok(Finished { folder, comparison })
+    let comparison = summarise(spec, &base, seeds, jobs, tuning, tuned, &planned, outcomes);
+    Ok(FinishedComparison { folder, comparison })
 }
 
 /// A run for each method and seed, methods first.
-fn plan(order: &Order<'_>, seeds: &[u64], tuned: &[Tuned]) -> Result<Vec<PlannedRun>, CompareError> {
-    let mut all = Vec::with_capacity(seeds.len() * order.methods.len());
-    for (&method, tuned) in order.methods.iter().zip(tuned) {
+fn plan(
+    spec: &CompareSpec<'_>,
+    seeds: &[u64],
+    tuned: &[TunedValues],
+) -> Result<Vec<PlannedRun>, CompareError> {
+    let mut all = Vec::with_capacity(seeds.len() * spec.methods.len());
+    for (&method, tuned) in spec.methods.iter().zip(tuned) {
         for &seed in seeds {
-            all.push(PlannedRun::new(method, seed, &tuned.settings(), order.settings)?);
+            all.push(PlannedRun::new(method, seed, &tuned.settings(), spec.settings)?);
         }
     }
     Ok(all)
@@ -119,11 +126,11 @@ fn missing<'a>(
     planned: &'a [PlannedRun],
     path: &Path,
     force: bool,
-    open: &[&str],
+    undecided: &[&str],
 ) -> Result<Vec<&'a PlannedRun>, CompareError> {
     let mut missing = Vec::new();
     for run in planned {
-        if matches!(run.state(path, force, open)?, State::Missing) {
+        if matches!(run.state(path, force, undecided)?, RunState::Missing) {
             missing.push(run);
         }
     }
@@ -132,20 +139,20 @@ fn missing<'a>(
 
 /// Opens the first seed's data and builds every method's federation on it, so that what does not fit is known
 /// before anything is written.
-fn refuse_unfit(
+fn check_methods(
     planned: &[PlannedRun],
     seed: u64,
     tuning: Option<&TuningProtocol>,
-    order: &Order<'_>,
-    data: &SharedData,
+    spec: &CompareSpec<'_>,
+    data: &DataCache,
 ) -> Result<(), CompareError> {
     for run in planned.iter().filter(|run| run.seed == seed) {
-        let federation = data.of(&run.config)?;
+        let federation = data.open(&run.config)?;
         let config = run.config.clone().with_threads(1);
         Simulation::new(&config, federation.clone())?;
         if let Some(tuning) = tuning {
             let held_out = [("validation.fraction", Value::Float(tuning.held_out))];
-            let trial = PlannedRun::new(run.method, seed, &held_out, order.settings)?;
+            let trial = PlannedRun::new(run.method, seed, &held_out, spec.settings)?;
             Simulation::new(&trial.config.with_threads(1), federation)?;
         }
     }
@@ -153,32 +160,32 @@ fn refuse_unfit(
 }
 
 /// What `compare.toml` says.
-fn about(order: &Order<'_>, base: &Checked, seeds: &[u64]) -> Table {
+fn marker(spec: &CompareSpec<'_>, base: &Checked, seeds: &[u64]) -> Table {
     let mut table = Table::new();
-    let names = order.methods.iter().map(|method| Value::String(method.name.to_owned()));
+    let names = spec.methods.iter().map(|method| Value::String(method.name.to_owned()));
     table.insert("methods".to_owned(), Value::Array(names.collect()));
     let seeds = seeds.iter().map(|&seed| Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
     table.insert("seeds".to_owned(), Value::Array(seeds.collect()));
-    table.insert("dataset".to_owned(), Value::String(run::dataset_name(base)));
+    table.insert("dataset".to_owned(), Value::String(dataset_name(base)));
     table.insert("size".to_owned(), Value::String(base.data.size.to_string()));
     table.insert("rounds".to_owned(), Value::Integer(i64::try_from(base.rounds).unwrap_or(i64::MAX)));
-    table.insert("tune".to_owned(), Value::Boolean(order.tune));
+    table.insert("tune".to_owned(), Value::Boolean(spec.tune));
     table
 }
 
 /// How many runs are at work side by side: as asked for, or what cores and memory allow for the largest of them.
-fn workers(order: &Order<'_>, runs: &[PlannedRun], data: &SharedData) -> Result<usize, CompareError> {
+fn workers(spec: &CompareSpec<'_>, runs: &[PlannedRun], data: &DataCache) -> Result<usize, CompareError> {
     let Some(one) = runs.first() else { return Ok(1) };
     let cores = pool::threads(one.config.threads);
-    if order.jobs > 0 {
-        return Ok(order.jobs);
+    if spec.jobs > 0 {
+        return Ok(spec.jobs);
     }
-    let federation = data.of(&one.config)?;
+    let federation = data.open(&one.config)?;
     let mut largest = 0;
     for run in runs.iter().filter(|run| run.seed == one.seed) {
-        largest = largest.max(cost::bytes(&run.config, federation.as_ref(), 1)?);
+        largest = largest.max(memory_bytes(&run.config, federation.as_ref(), 1)?);
     }
-    Ok(cores.min(cost::runs_that_fit(largest)))
+    Ok(cores.min(runs_that_fit(largest)))
 }
 
 /// A run that is to be made.
@@ -186,30 +193,30 @@ struct Job<'a> {
     /// Its place in the plan.
     index: usize,
     run: &'a PlannedRun,
-    work: Work,
+    work: WorkEstimate,
 }
 
 /// What became of each planned run, in order, and how many were at work side by side.
 type Outcomes = (Vec<Result<Summary, String>>, usize);
 
 /// Makes the runs that are not there yet: seed by seed, so that they share open data, and within a seed the longest
-/// first, so that none is left to run alone for long at the end. `begin` hears how many are at work side by side.
-fn carry_out(
-    order: &Order<'_>,
+/// first, so that none is left to run alone for long at the end. `begin` receives how many are at work side by side.
+fn run_missing(
+    spec: &CompareSpec<'_>,
     planned: &[PlannedRun],
     folder: &CompareFolder,
-    data: &SharedData,
-    watch: &dyn Watch,
+    data: &DataCache,
+    observer: &dyn CompareObserver,
     report: &RunReport<'_>,
     begin: &dyn Fn(usize) -> Result<(), CompareError>,
 ) -> Result<Outcomes, CompareError> {
     let mut outcomes: Vec<Result<Summary, String>> = Vec::with_capacity(planned.len());
     let mut jobs = Vec::new();
     for (index, run) in planned.iter().enumerate() {
-        outcomes.push(match run.state(folder.path(), order.force, &[])? {
-            State::Finished(summary) => Ok(*summary),
-            State::Missing => {
-                jobs.push(Job { index, run, work: Work { round: 1, end: 1 } });
+        outcomes.push(match run.state(folder.path(), spec.force, &[])? {
+            RunState::Finished(summary) => Ok(*summary),
+            RunState::Missing => {
+                jobs.push(Job { index, run, work: WorkEstimate { round: 1, end: 1 } });
                 Err("it never ran".to_owned())
             }
         });
@@ -217,14 +224,14 @@ fn carry_out(
     if jobs.is_empty() {
         return Ok((outcomes, 0));
     }
-    folder.reopen()?;
-    let clients = data.of(&jobs[0].run.config)?.clients();
+    folder.remove_results()?;
+    let clients = data.open(&jobs[0].run.config)?.clients();
     for job in &mut jobs {
-        job.work = Work::of(&job.run.config, clients);
+        job.work = WorkEstimate::of(&job.run.config, clients);
     }
     let total = |job: &Job<'_>| job.work.total(job.run.config.rounds);
     jobs.sort_by_key(|job| (job.run.seed, std::cmp::Reverse(total(job))));
-    let workers = workers(order, planned, data)?.min(jobs.len());
+    let workers = workers(spec, planned, data)?.min(jobs.len());
     begin(workers)?;
     let threads = pool::threads(jobs[0].run.config.threads);
     tracing::info!(
@@ -233,21 +240,21 @@ fn carry_out(
         side_by_side = workers,
         "comparing"
     );
-    watch.stage("comparing", jobs.len(), planned.len() - jobs.len(), jobs.iter().map(total).sum());
-    let made = pool::work(
+    observer.stage("comparing", jobs.len(), planned.len() - jobs.len(), jobs.iter().map(total).sum());
+    let made = pool::run_jobs(
         &jobs,
         workers,
         threads,
-        || watch.wants_to_stop(),
+        || observer.wants_to_stop(),
         |job, threads| {
             let name = job.run.name();
-            watch.started(&name);
-            let outcome = one_run(job, threads, folder.path(), data, watch, report);
-            watch.finished(&name, outcome.as_ref().map(|_| ()).map_err(String::as_str));
+            observer.started(&name);
+            let outcome = run_one(job, threads, folder.path(), data, observer, report);
+            observer.finished(&name, outcome.as_ref().map(|_| ()).map_err(String::as_str));
             outcome
         },
     );
-    if watch.wants_to_stop() {
+    if observer.wants_to_stop() {
         return Err(CompareError::Interrupted { path: folder.path().to_owned() });
     }
     for (job, outcome) in jobs.iter().zip(made) {
@@ -257,12 +264,12 @@ fn carry_out(
 }
 
 /// One run with all its files, as `fedsi run` leaves them.
-fn one_run(
+fn run_one(
     job: &Job<'_>,
     threads: usize,
     parent: &Path,
-    data: &SharedData,
-    watch: &dyn Watch,
+    data: &DataCache,
+    observer: &dyn CompareObserver,
     report: &RunReport<'_>,
 ) -> Result<Summary, String> {
     // Names the run in what is logged of it.
@@ -270,62 +277,61 @@ fn one_run(
     let config = &job.run.config;
     let path = parent.join(&job.run.folder);
     let made = || {
-        let federation = data.of(config)?;
-        let mut steps = Steps { watch, work: job.work };
+        let federation = data.open(config)?;
+        let mut progress = RunProgress { observer, work: job.work };
         // What is there is half a run, or one that may be replaced: `state` saw to that. The config is written as
         // it was asked for; how many threads there are for it just now is no part of it.
         let own = config.clone().with_threads(threads);
-        let summary = if job.run.was_begun(parent) {
+        let completed = if job.run.can_resume(parent) {
             let folder = RunFolder::reopen(&path)?;
-            run::resume_on(&own, federation, &folder, &mut steps)?
+            run::resume_on(&own, federation, &folder, &mut progress, report)?
         } else {
             let folder = RunFolder::claim(&path, true, config)?;
-            run::run_on(&own, federation, folder, &mut steps)?
+            run::run_on(&own, federation, folder, &mut progress, report)?
         };
-        if let Err(reason) = report(&path, &summary) {
+        if let Err(reason) = completed.report {
             tracing::warn!("{} has no report: {reason}", path.display());
         }
-        run::complete(&path, &summary)?;
-        Ok(summary)
+        Ok(completed.summary)
     };
-    made().map_err(|error: fedsi_fl::RunError| error.to_string())
+    made().map_err(|error: fedsi_run::RunError| error.to_string())
 }
 
-/// Tells the watcher of a run's steps.
-struct Steps<'a> {
-    watch: &'a dyn Watch,
-    work: Work,
+/// Reports a run's progress to the observer.
+struct RunProgress<'a> {
+    observer: &'a dyn CompareObserver,
+    work: WorkEstimate,
 }
 
-impl Observer for Steps<'_> {
+impl Observer for RunProgress<'_> {
     fn round(&mut self, _: &RoundRecord) {
-        self.watch.advanced(self.work.round);
+        self.observer.advanced(self.work.round);
     }
 
     fn wants_to_stop(&self) -> bool {
-        self.watch.wants_to_stop()
+        self.observer.wants_to_stop()
     }
 
     fn evaluated(&mut self, clients: usize, total: usize) {
         let done = |clients: usize| self.work.end * clients as u64 / total.max(1) as u64;
-        self.watch.advanced(done(clients) - done(clients - 1));
+        self.observer.advanced(done(clients) - done(clients - 1));
     }
 }
 
 /// Runs as statistics.
 #[expect(clippy::too_many_arguments, reason = "it brings together what the stages found, and is called once")]
-fn sum_up(
-    order: &Order<'_>,
+fn summarise(
+    spec: &CompareSpec<'_>,
     base: &Checked,
     seeds: Vec<u64>,
     jobs: usize,
     tuning: Option<TuningProtocol>,
-    tuned: Vec<Tuned>,
+    tuned: Vec<TunedValues>,
     planned: &[PlannedRun],
     outcomes: Vec<Result<Summary, String>>,
 ) -> Comparison {
-    let mut summaries: Vec<Vec<Summary>> = vec![Vec::new(); order.methods.len()];
-    let mut failures: Vec<Vec<Failure>> = vec![Vec::new(); order.methods.len()];
+    let mut summaries: Vec<Vec<Summary>> = vec![Vec::new(); spec.methods.len()];
+    let mut failures: Vec<Vec<Failure>> = vec![Vec::new(); spec.methods.len()];
     // Methods first, a run for each seed.
     for (index, (run, outcome)) in planned.iter().zip(outcomes).enumerate() {
         let method = index / seeds.len();
@@ -335,21 +341,21 @@ fn sum_up(
         }
     }
     let metrics = summaries.iter().flatten().next().map(|run| metrics(&run.scores)).unwrap_or_default();
-    let standings = standings(&metrics, &summaries);
-    let methods = order.methods.iter().zip(summaries).zip(failures).zip(standings).zip(tuned);
-    let methods = methods.map(|((((method, runs), failures), standings), tuned)| MethodResult {
+    let metric_results = metric_results(&metrics, &summaries);
+    let methods = spec.methods.iter().zip(summaries).zip(failures).zip(metric_results).zip(tuned);
+    let methods = methods.map(|((((method, runs), failures), metric_results), tuned)| MethodResult {
         name: method.name.to_owned(),
         title: method.title.to_owned(),
         source: method.source.to_owned(),
         evaluated: method.evaluated.to_owned(),
         runs: runs.iter().map(|summary| result(method, summary)).collect(),
         failures,
-        metrics: standings,
+        metrics: metric_results,
         tuned: tuned.values,
         trials: tuned.trials,
     });
     Comparison {
-        dataset: run::dataset_name(base),
+        dataset: dataset_name(base),
         size: base.data.size.to_string(),
         rounds: base.rounds,
         seeds,

@@ -1,13 +1,14 @@
-//! `compare.json`: everything a comparison found, for scripts and for the page.
+//! `compare.json`: all results of a comparison, for scripts and for the report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fedsi_fl::record::{Scores, Traffic};
+use fedsi_fl::scores::Scores;
+use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
 
 use crate::CompareError;
-use crate::statistics::{Metric, Standing};
+use crate::statistics::{Metric, MetricResult};
 
 /// Methods compared on one dataset over the same seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +63,7 @@ pub struct MethodResult {
     /// Its runs that failed.
     pub failures: Vec<Failure>,
     /// How it stands, by the metric's key.
-    pub metrics: BTreeMap<String, Standing>,
+    pub metrics: BTreeMap<String, MetricResult>,
     /// The values that tuning chose, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tuned: BTreeMap<String, f64>,
@@ -123,7 +124,7 @@ impl Comparison {
         let target = folder.join("compare.json");
         let text =
             serde_json::to_string_pretty(self).map_err(|error| CompareError::content(&target, &error))?;
-        Ok(fedsi_fl::write_whole(&target, format!("{text}\n").as_bytes())?)
+        Ok(fedsi_run::write_whole(&target, format!("{text}\n").as_bytes())?)
     }
 
     /// Reads `compare.json` in a folder.

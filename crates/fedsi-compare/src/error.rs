@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::{ConfigError, RunError};
+use fedsi_fl::{ConfigError, SimulationError};
+use fedsi_run::{FolderError, RunError, WriteError};
 use thiserror::Error;
 
-/// Why there is no comparison. Each message is one line. A run that fails is no such error: it is a
-/// [`Failure`](crate::comparison::Failure) in the comparison.
+/// Why there is no comparison. Each message is one line; what to do about it is for the program to say. A run that
+/// fails is no such error: it is a [`Failure`](crate::comparison::Failure) in the comparison.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompareError {
@@ -14,48 +15,57 @@ pub enum CompareError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// A method that was asked for twice.
-    #[error("--methods: `{name}` is there twice; name each method once")]
+    #[error("the method `{name}` is listed twice")]
     Duplicate {
         /// The method.
         name: String,
     },
-    /// No method, or no seed.
-    #[error("{what}")]
-    Nothing {
-        /// What is missing, and what to do.
-        what: String,
+    /// No method is named.
+    #[error("there is no method to compare")]
+    NoMethods,
+    /// No seed is asked for.
+    #[error("there is no seed to compare on")]
+    NoSeeds,
+    /// More seeds than there are.
+    #[error("{count} seeds from seed {first} on: seeds end at 2^63 - 1")]
+    SeedRange {
+        /// The first seed.
+        first: u64,
+        /// How many were asked for.
+        count: usize,
     },
     /// The folder holds something else.
-    #[error("{path} {found}; choose another folder with --out", path = path.display())]
+    #[error("{path} holds `{name}` and no comparison", path = path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
         /// What it holds.
-        found: String,
+        name: String,
     },
     /// Another process is at work in the folder.
-    #[error(
-        "{path} is in use by another `fedsi compare`; wait for it, or choose another folder with --out",
-        path = path.display()
-    )]
+    #[error("{path} is in use by another comparison", path = path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
     /// A finished run is not the one that is asked for.
-    #[error(
-        "{path} holds a finished run with other settings: {difference}; choose another folder with --out, or --force \
-         to replace runs that differ",
-        path = path.display()
-    )]
+    #[error("{path} holds a finished run with other settings: {difference}", path = path.display())]
     Differs {
         /// The run's folder.
         path: PathBuf,
         /// The first key that differs, with both values.
         difference: String,
     },
+    /// A summary is there and cannot be read, so that it is unknown whether its run is finished.
+    #[error("{path} cannot be read ({reason})", path = path.display())]
+    UnreadableSummary {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// Asked to stop.
-    #[error("stopped as asked; what is done is in {path}, and the same command goes on", path = path.display())]
+    #[error("stopped as asked; what is done is saved in {path}", path = path.display())]
     Interrupted {
         /// The folder.
         path: PathBuf,
@@ -76,6 +86,24 @@ impl From<ConfigError> for CompareError {
     }
 }
 
+impl From<SimulationError> for CompareError {
+    fn from(error: SimulationError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<FolderError> for CompareError {
+    fn from(error: FolderError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<WriteError> for CompareError {
+    fn from(error: WriteError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
 impl CompareError {
     /// Whether what was given is at fault (exit code 2), not what happened while running (1).
     #[must_use]
@@ -83,10 +111,13 @@ impl CompareError {
         match self {
             Self::Run(error) => error.is_bad_input(),
             Self::Duplicate { .. }
-            | Self::Nothing { .. }
+            | Self::NoMethods
+            | Self::NoSeeds
+            | Self::SeedRange { .. }
             | Self::Foreign { .. }
             | Self::InUse { .. }
-            | Self::Differs { .. } => true,
+            | Self::Differs { .. }
+            | Self::UnreadableSummary { .. } => true,
             Self::Content { .. } | Self::Interrupted { .. } => false,
         }
     }
@@ -96,6 +127,6 @@ impl CompareError {
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
-        move |source| Self::Run(RunError::Write { path: path.to_owned(), source })
+        move |source| WriteError { path: path.to_owned(), source }.into()
     }
 }

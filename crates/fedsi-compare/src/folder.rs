@@ -4,12 +4,12 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::RunError;
+use fedsi_run::FolderError;
 
 use crate::CompareError;
 
-/// What is compared here: written first, and what tells a comparison's folder from any other.
-const SIGNED: &str = "compare.toml";
+/// What is compared here: written first, and what identifies the folder of a comparison.
+const MARKER: &str = "compare.toml";
 
 /// First words of that file.
 const SIGNATURE: &str = "# Written by fedsi";
@@ -35,24 +35,21 @@ impl CompareFolder {
     /// # Errors
     /// A folder that holds something else, or that another process works in.
     pub fn inspect(path: &Path) -> Result<Option<Self>, CompareError> {
-        let unusable = |reason: String| RunError::OutputUnusable { path: path.to_owned(), reason };
         if !path.exists() {
             return Ok(None);
         }
         if !path.is_dir() {
-            return Err(unusable("is no folder".to_owned()).into());
+            return Err(FolderError::NotAFolder { path: path.to_owned() }.into());
         }
-        if fs::read(path.join(SIGNED)).is_ok_and(|text| text.starts_with(SIGNATURE.as_bytes())) {
+        if fs::read(path.join(MARKER)).is_ok_and(|text| text.starts_with(SIGNATURE.as_bytes())) {
             return Self::lock(path).map(Some);
         }
-        let entries = fs::read_dir(path).map_err(|error| unusable(format!("cannot be read ({error})")))?;
+        let unreadable = |source| FolderError::CannotBeRead { path: path.to_owned(), source };
+        let entries = fs::read_dir(path).map_err(unreadable)?;
         let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
         match names.filter(|name| !name.starts_with(".fedsi-")).min() {
             None => Ok(None),
-            Some(name) => Err(CompareError::Foreign {
-                path: path.to_owned(),
-                found: format!("holds `{name}` and no comparison"),
-            }),
+            Some(name) => Err(CompareError::Foreign { path: path.to_owned(), name }),
         }
     }
 
@@ -61,10 +58,8 @@ impl CompareFolder {
     /// # Errors
     /// A folder that cannot be made, or that another process was quicker to take.
     pub fn create(path: &Path) -> Result<Self, CompareError> {
-        fs::create_dir_all(path).map_err(|error| RunError::OutputUnusable {
-            path: path.to_owned(),
-            reason: format!("cannot be made ({error})"),
-        })?;
+        let unusable = |source| FolderError::CannotBeMade { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(unusable)?;
         Self::lock(path)
     }
 
@@ -88,22 +83,22 @@ impl CompareFolder {
 
     /// The most runs that were ever at work side by side here; 0 where none was.
     pub(crate) fn side_by_side(&self) -> usize {
-        let text = fs::read_to_string(self.path.join(SIGNED)).unwrap_or_default();
+        let text = fs::read_to_string(self.path.join(MARKER)).unwrap_or_default();
         let value = text.parse::<toml::Table>().ok().and_then(|table| table.get(SIDE_BY_SIDE)?.as_integer());
         value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
     }
 
     /// Writes down what is compared.
-    pub(crate) fn sign(&self, about: &toml::Table, side_by_side: usize) -> Result<(), CompareError> {
-        let mut about = about.clone();
+    pub(crate) fn write_marker(&self, marker: &toml::Table, side_by_side: usize) -> Result<(), CompareError> {
+        let mut marker = marker.clone();
         let number = i64::try_from(side_by_side).unwrap_or(i64::MAX);
-        about.insert(SIDE_BY_SIDE.to_owned(), toml::Value::Integer(number));
-        let text = format!("{SIGNATURE} {}: what is compared here.\n{about}", env!("CARGO_PKG_VERSION"));
-        Ok(fedsi_fl::write_whole(&self.path.join(SIGNED), text.as_bytes())?)
+        marker.insert(SIDE_BY_SIDE.to_owned(), toml::Value::Integer(number));
+        let text = format!("{SIGNATURE} {}: what is compared here.\n{marker}", env!("CARGO_PKG_VERSION"));
+        Ok(fedsi_run::write_whole(&self.path.join(MARKER), text.as_bytes())?)
     }
 
-    /// Results that are about to be out of date go.
-    pub(crate) fn reopen(&self) -> Result<(), CompareError> {
+    /// Removes results that new runs are about to replace.
+    pub(crate) fn remove_results(&self) -> Result<(), CompareError> {
         for name in ["compare.json", "report.html"] {
             let path = self.path.join(name);
             match fs::remove_file(&path) {
@@ -127,7 +122,7 @@ mod tests {
         let path = scratch.path().join("c");
         assert!(CompareFolder::inspect(&path).unwrap().is_none());
         let held = CompareFolder::create(&path).unwrap();
-        held.sign(&toml::Table::new(), 3).unwrap();
+        held.write_marker(&toml::Table::new(), 3).unwrap();
         assert_eq!(held.side_by_side(), 3);
         // A lock belongs to an open file: the same process meets it too.
         let error = CompareFolder::inspect(&path).unwrap_err();
@@ -143,6 +138,6 @@ mod tests {
         assert!(CompareFolder::inspect(scratch.path()).unwrap().is_none());
         fs::write(scratch.path().join("notes.txt"), "mine").unwrap();
         let error = CompareFolder::inspect(scratch.path()).unwrap_err().to_string();
-        assert!(error.contains("notes.txt") && error.contains("--out"), "{error}");
+        assert!(error.contains("notes.txt"), "{error}");
     }
 }

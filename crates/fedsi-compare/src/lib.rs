@@ -8,24 +8,24 @@
 //! - [`table`]: the same for a terminal, a README, a paper, a spreadsheet.
 //!
 //! A comparison's folder holds `compare.toml` (what is compared), a folder a run as `fedsi run` writes it, `tune/`
-//! (trials), and at the end `report.html` and `compare.json`. A killed comparison goes on where it was: finished runs
+//! (trials), and at the end `report.html` and `compare.json`. A killed comparison is resumed: finished runs
 //! and trials are reused, half a run is made again, and the results are the same bits.
 
 mod compare;
 pub mod comparison;
-mod cost;
 mod error;
 mod folder;
+mod memory;
 pub mod plan;
 pub mod pool;
 pub mod statistics;
 pub mod table;
 pub mod tune;
 
-pub use compare::{Finished, Order, RunReport, compare};
+pub use compare::{CompareSpec, FinishedComparison, RunReport, compare};
 pub use comparison::Comparison;
 pub use error::CompareError;
 pub use folder::CompareFolder;
 pub use plan::methods;
-pub use pool::Watch;
+pub use pool::CompareObserver;
 pub use table::Format;

@@ -1,17 +1,18 @@
-//! What is asked for: methods and seeds; from that a config and a folder for every run, and which are done.
+//! Methods and seeds, and from them a config and a folder for every run, and which are done.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
-use fedsi_data::DatasetName;
 use fedsi_fl::methods::{METHODS, Method, find};
-use fedsi_fl::record::Summary;
-use fedsi_fl::{Checked, Config, ConfigError};
-use toml::{Table, Value};
+use fedsi_fl::{Checked, ConfigError};
+use fedsi_run::Summary;
+use fedsi_run::settings::{DataPaths, first_difference, read_config};
+use toml::Value;
 
 use crate::CompareError;
 
-/// A person's settings with these keys laid over them.
+/// The user's settings with these keys laid over them.
 pub type Settings<'a> = dyn Fn(&[(&str, Value)]) -> Result<Checked, ConfigError> + Sync + 'a;
 
 /// The methods in a list with commas between, or `all`; in the order in which methods are always listed.
@@ -24,8 +25,7 @@ pub fn methods(list: &str) -> Result<Vec<&'static Method>, CompareError> {
         return Ok(METHODS.to_vec());
     }
     if names.is_empty() {
-        let what = "--methods is empty; name methods with commas between, or `all`".to_owned();
-        return Err(CompareError::Nothing { what });
+        return Err(CompareError::NoMethods);
     }
     for (index, name) in names.iter().enumerate() {
         find(name)?;
@@ -41,14 +41,13 @@ pub fn methods(list: &str) -> Result<Vec<&'static Method>, CompareError> {
 /// # Errors
 /// No seeds, or more than there are.
 pub(crate) fn seeds(first: u64, count: usize) -> Result<Vec<u64>, CompareError> {
-    let nothing = |what: String| CompareError::Nothing { what };
     if count == 0 {
-        return Err(nothing("--seeds 0 compares nothing; ask for at least 1, better 3".to_owned()));
+        return Err(CompareError::NoSeeds);
     }
     let last = u64::try_from(count - 1).ok().and_then(|more| first.checked_add(more));
     match last.filter(|&last| i64::try_from(last).is_ok()) {
         Some(last) => Ok((first..=last).collect()),
-        None => Err(nothing(format!("--seeds {count} from seed {first} on: seeds end at 2^63 - 1"))),
+        None => Err(CompareError::SeedRange { first, count }),
     }
 }
 
@@ -66,7 +65,7 @@ pub struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// The run of a method on a seed, with these values on top of the person's settings.
+    /// The run of a method on a seed, with these values on top of the user's settings.
     pub(crate) fn new(
         method: &'static Method,
         seed: u64,
@@ -77,53 +76,72 @@ impl PlannedRun {
         Ok(Self { method, seed, config, folder: format!("{}-s{seed}", method.name) })
     }
 
-    /// What a person calls it.
+    /// Its name in messages.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{} s{}", self.method.name, self.seed)
     }
 
-    /// What its folder below `parent` holds. Keys in `open` may differ: they are not decided yet.
+    /// What its folder below `parent` holds. Keys in `undecided` may differ: they are not decided yet.
     ///
     /// # Errors
-    /// A finished run with other settings, unless it may be replaced.
-    pub(crate) fn state(&self, parent: &Path, force: bool, open: &[&str]) -> Result<State, CompareError> {
+    /// A finished run with other settings, or a summary that cannot be read, unless the run may be replaced.
+    pub(crate) fn state(
+        &self,
+        parent: &Path,
+        force: bool,
+        undecided: &[&str],
+    ) -> Result<RunState, CompareError> {
         let path = parent.join(&self.folder);
-        // A summary comes last: without a whole one the run is not finished.
-        let summary = fs::read(path.join("summary.json")).ok();
-        let Some(summary) = summary.and_then(|bytes| serde_json::from_slice::<Summary>(&bytes).ok()) else {
-            return Ok(State::Missing);
+        // A summary comes last: without one the run is not finished. One that is there and cannot be read may be of a
+        // finished run: only `force` replaces that.
+        let summary = match read_summary(&path.join("summary.json")) {
+            Ok(Some(summary)) => summary,
+            Ok(None) => return Ok(RunState::Missing),
+            Err(_) if force => return Ok(RunState::Missing),
+            Err(error) => return Err(error),
         };
         // A run without its config was being replaced when the process was killed.
         if !path.join("config.toml").exists() {
-            return Ok(State::Missing);
+            return Ok(RunState::Missing);
         }
-        match self.difference(&path, open) {
+        match self.difference(&path, undecided) {
             None => {
                 if summary.version != env!("CARGO_PKG_VERSION") {
                     tracing::warn!("{} was made by fedsi {}", path.display(), summary.version);
                 }
-                Ok(State::Finished(Box::new(summary)))
+                Ok(RunState::Finished(Box::new(summary)))
             }
-            Some(_) if force => Ok(State::Missing),
+            Some(_) if force => Ok(RunState::Missing),
             Some(difference) => Err(CompareError::Differs { path, difference }),
         }
     }
 
-    /// Whether its folder holds just this run, begun and not finished: it can go on.
-    pub(crate) fn was_begun(&self, parent: &Path) -> bool {
+    /// Whether its folder holds just this run, begun and not finished: it can be resumed.
+    pub(crate) fn can_resume(&self, parent: &Path) -> bool {
         let path = parent.join(&self.folder);
         !path.join("summary.json").exists()
             && path.join("config.toml").exists()
             && self.difference(&path, &[]).is_none()
     }
 
-    fn difference(&self, path: &Path, open: &[&str]) -> Option<String> {
-        let written = match read_config(&path.join("config.toml")) {
+    fn difference(&self, path: &Path, undecided: &[&str]) -> Option<String> {
+        let written = match read_config(path) {
             Ok(written) => written,
             Err(reason) => return Some(format!("its config.toml cannot be read ({reason})")),
         };
-        first_difference(&settings_table(&written), &settings_table(&self.config), "", open)
+        first_difference(&written, &self.config, DataPaths::Compare, undecided)
+            .unwrap_or_else(|error| Some(format!("its settings cannot be compared ({error})")))
+    }
+}
+
+/// A run's summary; `None` where there is no such file.
+fn read_summary(path: &Path) -> Result<Option<Summary>, CompareError> {
+    let unreadable = |reason: String| CompareError::UnreadableSummary { path: path.to_owned(), reason };
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error.to_string())),
     }
 }
 
@@ -135,53 +153,18 @@ pub(crate) fn identity(method: &Method, seed: u64) -> [(&'static str, Value); 2]
 
 /// What a run's folder holds.
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum RunState {
     /// The run that is planned, complete.
     Finished(Box<Summary>),
     /// Nothing, half a run, or one to be replaced.
     Missing,
 }
 
-fn read_config(path: &PathBuf) -> Result<Config, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    toml::from_str(&text).map_err(|error| error.message().replace('\n', " "))
-}
-
-/// The settings that decide what a run gives: not its threads and checkpoints, nor a data folder that is never looked
-/// into.
-pub(crate) fn settings_table(config: &Config) -> Table {
-    let mut config = config.clone();
-    config.threads = 0;
-    config.checkpoint = fedsi_fl::config::CheckpointConfig::defaults();
-    if config.data.dataset == DatasetName::Digits {
-        config.data.dir = PathBuf::new();
-    }
-    // A config that was read or checked can be written.
-    Table::try_from(&config).unwrap_or_default()
-}
-
-/// The first key in which two tables differ, with both values.
-pub(crate) fn first_difference(there: &Table, here: &Table, prefix: &str, open: &[&str]) -> Option<String> {
-    let mut keys: Vec<&String> = here.keys().collect();
-    keys.extend(there.keys().filter(|key| !here.contains_key(*key)));
-    keys.into_iter().find_map(|key| {
-        let whole = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        match (there.get(key), here.get(key)) {
-            (Some(Value::Table(there)), Some(Value::Table(here))) => {
-                first_difference(there, here, &whole, open)
-            }
-            (there, here) if there == here || open.contains(&whole.as_str()) => None,
-            (there, here) => {
-                let text = |value: Option<&Value>| value.map_or("not set".to_owned(), Value::to_string);
-                Some(format!("`{whole}` is {} there and {} here", text(there), text(here)))
-            }
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fedsi_data::Size;
+    use fedsi_fl::Config;
 
     #[test]
     fn methods_are_listed_in_one_order() {
@@ -193,19 +176,28 @@ mod tests {
         assert!(methods(" ,").unwrap_err().is_bad_input());
     }
 
+    /// Only an absent summary means a run that is not finished: a damaged one is named, and replaced by force alone.
+    #[test]
+    fn a_summary_that_cannot_be_read_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let settings = |_: &[(&str, Value)]| Config::defaults("fedavg", "digits", Size::Small)?.check();
+        let run = PlannedRun::new(methods("fedavg").unwrap()[0], 1, &[], &settings).unwrap();
+        let state = |force| run.state(scratch.path(), force, &[]);
+        assert!(matches!(state(false), Ok(RunState::Missing)), "there is no folder");
+        let folder = scratch.path().join(&run.folder);
+        fs::create_dir(&folder).unwrap();
+        assert!(matches!(state(false), Ok(RunState::Missing)), "there is no summary");
+        fs::write(folder.join("summary.json"), "{\"method\": \"fed").unwrap();
+        let error = state(false).unwrap_err();
+        assert!(error.is_bad_input());
+        assert!(error.to_string().contains("fedavg-s1/summary.json cannot be read"), "{error}");
+        assert!(matches!(state(true), Ok(RunState::Missing)), "it may be replaced");
+    }
+
     #[test]
     fn seeds_go_up() {
         assert_eq!(seeds(4, 3).unwrap(), [4, 5, 6]);
         assert!(seeds(1, 0).is_err());
         assert!(seeds(i64::MAX as u64, 2).is_err());
-    }
-
-    #[test]
-    fn the_first_difference_is_named_with_both_values() {
-        let table = |text: &str| text.parse::<Table>().unwrap();
-        let (one, other) = (table("a = 1\n[b]\nc = 2\nd = 3"), table("a = 1\n[b]\nc = 5\nd = 6"));
-        assert_eq!(first_difference(&one, &other, "", &[]).unwrap(), "`b.c` is 2 there and 5 here");
-        assert_eq!(first_difference(&one, &other, "", &["b.c"]).unwrap(), "`b.d` is 3 there and 6 here");
-        assert_eq!(first_difference(&one, &one, "", &[]), None);
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_data::{DataSpec, Federation, PartitionSpec};
-use fedsi_fl::{Checked, RunError};
+use fedsi_fl::Checked;
+use fedsi_run::RunError;
 
-/// Watches a comparison: a progress bar, a log, a test. Called from many threads.
-pub trait Watch: Sync {
+/// Receives a comparison's progress: a progress bar, a log, a test. Called from many threads.
+pub trait CompareObserver: Sync {
     /// So many jobs, of so many units of work together, are about to begin; `reused` more were done before.
     fn stage(&self, _what: &str, _jobs: usize, _reused: usize, _units: u64) {}
     /// A job begins.
@@ -23,8 +24,8 @@ pub trait Watch: Sync {
     fn finished(&self, _name: &str, _outcome: Result<(), &str>) {}
 }
 
-/// Watches nothing.
-impl Watch for () {}
+/// Ignores everything.
+impl CompareObserver for () {}
 
 /// Threads on this machine: as many as asked for, or one a core.
 pub(crate) fn threads(wanted: usize) -> usize {
@@ -34,7 +35,7 @@ pub(crate) fn threads(wanted: usize) -> usize {
 /// Carries out the jobs in their order, `workers` at a time, and hands each the number of threads that it may use:
 /// the `threads` divided among those at work, so that the last job has them all. A job that fails, even by
 /// panicking, stops no other. No job begins once `stop` says so. Results come in the order of the jobs.
-pub(crate) fn work<J: Sync, R: Send>(
+pub(crate) fn run_jobs<J: Sync, R: Send>(
     jobs: &[J],
     workers: usize,
     threads: usize,
@@ -51,8 +52,9 @@ pub(crate) fn work<J: Sync, R: Send>(
                     let Some(job) = jobs.get(index).filter(|_| !stop()) else { return };
                     let beside = left.load(Ordering::SeqCst).clamp(1, workers.max(1));
                     let own = (threads / beside).max(1);
-                    let outcome = catch_unwind(AssertUnwindSafe(|| each(job, own)))
-                        .unwrap_or_else(|_| Err("fedsi is at fault: it panicked (see above)".to_owned()));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| each(job, own))).unwrap_or_else(|_| {
+                        Err("it panicked, which is a fault of fedsi (see above)".to_owned())
+                    });
                     *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
                     left.fetch_sub(1, Ordering::SeqCst);
                 }
@@ -63,9 +65,9 @@ pub(crate) fn work<J: Sync, R: Send>(
     results.into_iter().map(|slot| taken(slot).unwrap_or_else(|| Err("it never ran".to_owned()))).collect()
 }
 
-/// What was opened last. Runs come seed by seed, so that one federation, and at the border two, are in memory.
+/// The federation that was opened last. Runs come seed by seed: one federation is in memory, two where a seed ends.
 #[derive(Default)]
-pub(crate) struct SharedData {
+pub(crate) struct DataCache {
     latest: Mutex<Option<Opened>>,
 }
 
@@ -76,9 +78,9 @@ struct Opened {
     federation: Arc<dyn Federation>,
 }
 
-impl SharedData {
+impl DataCache {
     /// The data of a config: opened once for all configs that want the same.
-    pub(crate) fn of(&self, config: &Checked) -> Result<Arc<dyn Federation>, RunError> {
+    pub(crate) fn open(&self, config: &Checked) -> Result<Arc<dyn Federation>, RunError> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |opened: &&Opened| {
             opened.seed == config.seed && opened.data == config.data && opened.partition == config.partition
@@ -88,8 +90,7 @@ impl SharedData {
         }
         // The old one goes first, if no run needs it.
         *latest = None;
-        let opened = fedsi_data::open(&config.data, &config.partition, config.seed)?;
-        let federation: Arc<dyn Federation> = Arc::from(opened);
+        let federation: Arc<dyn Federation> = Arc::from(config.open_data()?);
         let (data, partition) = (config.data.clone(), config.partition.clone());
         *latest = Some(Opened { data, partition, seed: config.seed, federation: Arc::clone(&federation) });
         Ok(federation)
@@ -99,10 +100,53 @@ impl SharedData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fedsi_data::{DataError, DataForm, Dataset, DatasetDefaults, Datasets, Size};
+    use fedsi_fl::Registry;
+
+    /// A dataset that only the registry of a config knows: the digits under another name.
+    #[derive(Debug)]
+    struct OwnDigits;
+
+    impl Dataset for OwnDigits {
+        fn name(&self) -> &'static str {
+            "own-digits"
+        }
+        fn description(&self) -> &'static str {
+            "digits of a test"
+        }
+        fn form(&self) -> Option<DataForm<'_>> {
+            None
+        }
+        fn defaults(&self, _size: Size) -> DatasetDefaults {
+            DatasetDefaults::new(PartitionSpec::labels(3, 2, 2))
+        }
+        fn open(
+            &self,
+            data: &DataSpec,
+            partition: &PartitionSpec,
+            seed: u64,
+        ) -> Result<Box<dyn Federation>, DataError> {
+            Datasets::builtin().find("digits")?.open(data, partition, seed)
+        }
+    }
+
+    #[test]
+    fn data_is_opened_through_the_registry_of_the_config_and_once() {
+        let registry = Registry::builtin().with_dataset(Arc::new(OwnDigits));
+        let config = registry.defaults("fedavg", "own-digits", Size::Small).unwrap();
+        let config = config.check_with(&registry).unwrap();
+        let cache = DataCache::default();
+        let opened = cache.open(&config).unwrap();
+        assert_eq!(opened.clients(), 3);
+        assert!(
+            Arc::ptr_eq(&opened, &cache.open(&config).unwrap()),
+            "the same settings share one federation"
+        );
+    }
 
     #[test]
     fn a_job_that_fails_stops_no_other() {
-        let outcome = work(
+        let outcome = run_jobs(
             &[1, 2, 3, 4, 5],
             3,
             6,
@@ -123,12 +167,12 @@ mod tests {
 
     #[test]
     fn threads_are_divided_among_those_at_work() {
-        let alone = work(&[()], 4, 8, || false, |(), threads| Ok(threads));
+        let alone = run_jobs(&[()], 4, 8, || false, |(), threads| Ok(threads));
         assert_eq!(alone, [Ok(8)]);
-        let crowded = work(&[(), ()], 2, 1, || false, |(), threads| Ok(threads));
+        let crowded = run_jobs(&[(), ()], 2, 1, || false, |(), threads| Ok(threads));
         assert_eq!(crowded, [Ok(1), Ok(1)]);
-        let stopped = work(&[(), ()], 2, 1, || true, |(), threads| Ok(threads));
+        let stopped = run_jobs(&[(), ()], 2, 1, || true, |(), threads| Ok(threads));
         assert!(stopped.iter().all(Result::is_err), "nothing begins: {stopped:?}");
-        assert!(work(&[] as &[()], 2, 2, || false, |(), threads| Ok(threads)).is_empty());
+        assert!(run_jobs(&[] as &[()], 2, 2, || false, |(), threads| Ok(threads)).is_empty());
     }
 }

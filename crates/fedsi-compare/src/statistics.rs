@@ -1,13 +1,14 @@
-//! What may be said of methods that ran on the same seeds.
+//! Statistics of methods that ran on the same seeds.
 //!
 //! A seed gives every method the same clients with the same samples, so scores come in pairs: differences are
-//! tested, not means. With few seeds the test says little: a large p-value is no proof of equality, and two seeds may
+//! tested, not means. With few seeds the test has little power: a large p-value is no proof of equality, and two seeds may
 //! differ by the same amount by chance.
 
 use std::collections::BTreeMap;
 
-use fedsi_fl::record::{Scores, Summary};
+use fedsi_fl::scores::Scores;
 use fedsi_metrics::paired_t_test;
+use fedsi_run::Summary;
 use serde::{Deserialize, Serialize};
 
 /// Which way a score is better.
@@ -23,9 +24,9 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// How bad a score is: less is better.
+    /// The score turned so that lower is better.
     #[must_use]
-    pub fn badness(self, score: f64) -> f64 {
+    pub fn loss(self, score: f64) -> f64 {
         match self {
             Self::Higher => -score,
             Self::Lower => score,
@@ -53,7 +54,7 @@ pub struct Metric {
 
 /// How a method does by one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct MetricResult {
     /// The mean over seeds; null where nothing was scored.
     pub mean: Option<f64>,
     /// The standard deviation over seeds, with n - 1; null of fewer than two.
@@ -65,12 +66,12 @@ pub struct Standing {
     /// fewer than two seeds in common.
     pub p: Option<f64>,
     /// Over pairs of seed and client: how often it is better than the best method, worse, or the same.
-    pub against_best: Tally,
+    pub against_best: WinLossTie,
 }
 
 /// Wins, losses and ties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct WinLossTie {
     /// Better.
     pub wins: usize,
     /// Worse.
@@ -137,17 +138,17 @@ fn value(scores: &Scores, key: &str) -> Option<f64> {
 /// How each method stands by each of `metrics`; `methods` has each method's complete runs. The order of methods
 /// decides only which of equals the others are tested against: the first.
 #[must_use]
-pub fn standings(metrics: &[Metric], methods: &[Vec<Summary>]) -> Vec<BTreeMap<String, Standing>> {
+pub fn metric_results(metrics: &[Metric], methods: &[Vec<Summary>]) -> Vec<BTreeMap<String, MetricResult>> {
     let mut all = vec![BTreeMap::new(); methods.len()];
     for metric in metrics {
-        for (of_method, standing) in all.iter_mut().zip(by_metric(metric, methods)) {
-            of_method.insert(metric.key.clone(), standing);
+        for (of_method, result) in all.iter_mut().zip(by_metric(metric, methods)) {
+            of_method.insert(metric.key.clone(), result);
         }
     }
     all
 }
 
-fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<Standing> {
+fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<MetricResult> {
     let scored = |runs: &Vec<Summary>| -> Vec<(u64, f64)> {
         runs.iter().filter_map(|run| Some((run.seed, value(&run.scores, &metric.key)?))).collect()
     };
@@ -157,49 +158,51 @@ fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<Standing> {
         |scores: &Vec<(u64, f64)>| fedsi_metrics::Summary::of(scores.iter().map(|&(_, score)| score));
     let spreads: Vec<_> = scores.iter().map(spread).collect();
     let ranked = spreads.iter().map(|spread| spread.filter(|spread| spread.count == most));
-    let badness: Vec<Option<f64>> =
-        ranked.map(|spread| spread.map(|spread| metric.direction.badness(spread.mean))).collect();
+    let loss: Vec<Option<f64>> =
+        ranked.map(|spread| spread.map(|spread| metric.direction.loss(spread.mean))).collect();
     // The first of equals: `min_by` keeps it.
     let best = (0..methods.len())
-        .filter_map(|index| Some((index, badness[index]?)))
+        .filter_map(|index| Some((index, loss[index]?)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(index, _)| index);
-    let standing = |index: usize| {
+    let result = |index: usize| {
         let spread = spreads[index];
-        let better = |own: f64| badness.iter().flatten().filter(|&&other| other < own).count();
-        let rival = best.filter(|&best| best != index);
-        Standing {
+        let better = |own: f64| loss.iter().flatten().filter(|&&other| other < own).count();
+        let best_other = best.filter(|&best| best != index);
+        MetricResult {
             mean: spread.map(|spread| spread.mean),
             std: spread.and_then(|spread| spread.std_dev),
-            rank: badness[index].map(|own| 1 + better(own)),
-            p: rival.and_then(|best| test(metric.direction, &scores[index], &scores[best])),
-            against_best: rival
+            rank: loss[index].map(|own| 1 + better(own)),
+            p: best_other.and_then(|best| test(metric.direction, &scores[index], &scores[best])),
+            against_best: best_other
                 .map(|best| tally(metric, &methods[index], &methods[best]))
                 .unwrap_or_default(),
         }
     };
-    (0..methods.len()).map(standing).collect()
+    (0..methods.len()).map(result).collect()
 }
 
 /// The paired test over the seeds that both have.
 fn test(direction: Direction, own: &[(u64, f64)], best: &[(u64, f64)]) -> Option<f64> {
     let difference = |&(seed, score): &(u64, f64)| {
         let (_, other) = best.iter().find(|(other, _)| *other == seed)?;
-        Some(direction.badness(score) - direction.badness(*other))
+        Some(direction.loss(score) - direction.loss(*other))
     };
     let differences: Vec<f64> = own.iter().filter_map(difference).collect();
     Some(paired_t_test(&differences)?.p)
 }
 
 /// Who is better, client by client, over the seeds that both have.
-fn tally(metric: &Metric, own: &[Summary], best: &[Summary]) -> Tally {
-    let mut tally = Tally::default();
+fn tally(metric: &Metric, own: &[Summary], best: &[Summary]) -> WinLossTie {
+    let mut tally = WinLossTie::default();
     for run in own {
         let Some(other) = best.iter().find(|other| other.seed == run.seed) else { continue };
-        for (client, rival) in run.clients.iter().zip(&other.clients) {
-            let score = |scores| value(scores, &metric.key).map(|score| metric.direction.badness(score));
-            let (Some(mine), Some(its)) = (score(&client.scores), score(&rival.scores)) else { continue };
-            let count = match mine.total_cmp(&its) {
+        for (client, other_client) in run.clients.iter().zip(&other.clients) {
+            let score = |scores| value(scores, &metric.key).map(|score| metric.direction.loss(score));
+            let (Some(loss), Some(other_loss)) = (score(&client.scores), score(&other_client.scores)) else {
+                continue;
+            };
+            let count = match loss.total_cmp(&other_loss) {
                 std::cmp::Ordering::Less => &mut tally.wins,
                 std::cmp::Ordering::Greater => &mut tally.losses,
                 std::cmp::Ordering::Equal => &mut tally.ties,
@@ -213,7 +216,8 @@ fn tally(metric: &Metric, own: &[Summary], best: &[Summary]) -> Tally {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use fedsi_fl::record::{ClientScores, Seconds, Traffic};
+    use fedsi_fl::wire::Traffic;
+    use fedsi_run::{ClientScores, Seconds};
 
     pub(crate) fn scores(accuracy: f64, nll: f64) -> Scores {
         let rest = Some(0.1);
@@ -246,7 +250,7 @@ pub(crate) mod tests {
             posterior: None,
             seconds: Seconds { total: 4.0, ..Seconds::default() },
             bytes: Traffic { up: 1_000_000, down: 2_000_000 },
-            trouble: fedsi_fl::exclusion::Tally::default(),
+            trouble: fedsi_fl::simulation::Tally::default(),
             epsilon: None,
             delta: None,
             peak_rss_bytes: None,
@@ -274,14 +278,14 @@ pub(crate) mod tests {
                 run(3, scores(0.94, 0.4), &[]),
             ],
         ];
-        let found = standings(&metrics(&methods[0][0].scores), &methods);
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         let (worse, better) = (&found[0]["accuracy"], &found[1]["accuracy"]);
         assert_eq!((worse.rank, better.rank, better.p), (Some(2), Some(1), None));
         close(better.mean, 0.92);
         close(better.std, 0.02);
         close(worse.std, 0.01);
         close(worse.p, 1.0 - (12.0_f64 / 14.0).sqrt());
-        assert_eq!(worse.against_best, Tally { wins: 1, losses: 0, ties: 1 });
+        assert_eq!(worse.against_best, WinLossTie { wins: 1, losses: 0, ties: 1 });
         // NLL: lower is better, and the same difference on every seed is beyond doubt.
         assert_eq!((found[0]["nll"].rank, found[1]["nll"].rank), (Some(1), Some(2)));
         close(found[1]["nll"].p, 0.0);
@@ -297,7 +301,7 @@ pub(crate) mod tests {
     #[test]
     fn one_seed_has_no_spread_and_no_test() {
         let methods = [vec![run(1, scores(0.9, 0.3), &[])], vec![run(1, scores(0.8, 0.4), &[])]];
-        let found = standings(&metrics(&methods[0][0].scores), &methods);
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         assert_eq!(
             (found[1]["accuracy"].std, found[1]["accuracy"].p, found[1]["accuracy"].rank),
             (None, None, Some(2))
@@ -311,7 +315,7 @@ pub(crate) mod tests {
             vec![run(1, scores(0.7, 0.4), &[]), run(2, scores(0.7, 0.4), &[]), run(3, scores(0.8, 0.4), &[])],
             vec![],
         ];
-        let found = standings(&metrics(&methods[0][0].scores), &methods);
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         assert_eq!(
             (found[0]["accuracy"].rank, found[1]["accuracy"].rank, found[2]["accuracy"].rank),
             (None, Some(1), None)
@@ -336,7 +340,7 @@ pub(crate) mod tests {
         };
         // Means .90 and .96: the first is nearer to .9, though not on every seed.
         let methods = [vec![covered(1, 0.82), covered(2, 0.98)], vec![covered(1, 0.95), covered(2, 0.97)]];
-        let found = standings(&metrics(&methods[0][0].scores), &methods);
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         let [first, second] = [0, 1].map(|method: usize| &found[method]["coverage_90"]);
         assert_eq!((first.rank, second.rank), (Some(1), Some(2)));
         // Differences of distances: .05 - .08 and .07 - .08, t = -2 with one degree.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::comparison::{Comparison, MethodResult};
-use crate::statistics::{Metric, Standing};
+use crate::statistics::{Metric, MetricResult};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Cell {
     pub mark: Mark,
 }
 
-/// A heading, a row a method, and what has to be said beneath.
+/// A heading, a row a method, and notes beneath.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// The columns' names; the first is the method's.
@@ -63,12 +63,12 @@ impl Comparison {
         heading.extend(["seconds", "MB"].map(str::to_owned));
         let row = |method: &MethodResult| {
             let mut cells = vec![plain(self.label(method))];
-            let standing = |metric: &Metric| method.metrics.get(&metric.key);
-            cells.extend(shown.iter().map(|&metric| score(metric, standing(metric))));
-            cells.extend(tested.iter().map(|&metric| plain(p_value(standing(metric)))));
+            let result = |metric: &Metric| method.metrics.get(&metric.key);
+            cells.extend(shown.iter().map(|&metric| score(metric, result(metric))));
+            cells.extend(tested.iter().map(|&metric| plain(p_value(result(metric)))));
             let mean = |values: Vec<f64>| fedsi_metrics::Summary::of(values).map(|spread| spread.mean);
             let seconds = mean(method.runs.iter().map(|run| run.seconds).collect());
-            let traffic = |bytes: fedsi_fl::record::Traffic| (bytes.up + bytes.down) as f64 / 1e6;
+            let traffic = |bytes: fedsi_fl::wire::Traffic| (bytes.up + bytes.down) as f64 / 1e6;
             let megabytes = mean(method.runs.iter().map(|run| traffic(run.bytes)).collect());
             cells.extend([seconds, megabytes].map(|value| plain(number(value, 1))));
             cells
@@ -102,7 +102,8 @@ impl Comparison {
         }];
         if seeds > 1 {
             notes.push(
-                "p: paired two-sided t-test over seeds against the best of that score; few seeds say little"
+                "p: paired two-sided t-test over seeds against the best of that score; with few seeds the test has \
+                 little power"
                     .to_owned(),
             );
         }
@@ -146,14 +147,14 @@ impl Comparison {
         for method in &self.methods {
             let mut row = vec![method.name.clone(), method.title.clone(), method.runs.len().to_string()];
             for metric in &self.metrics {
-                let standing = method.metrics.get(&metric.key);
+                let result = method.metrics.get(&metric.key);
                 let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-                let rank = standing.and_then(|standing| standing.rank);
+                let rank = result.and_then(|result| result.rank);
                 row.extend([
-                    text(standing.and_then(|standing| standing.mean)),
-                    text(standing.and_then(|standing| standing.std)),
+                    text(result.and_then(|result| result.mean)),
+                    text(result.and_then(|result| result.std)),
                     rank.map(|rank| rank.to_string()).unwrap_or_default(),
-                    text(standing.and_then(|standing| standing.p)),
+                    text(result.and_then(|result| result.p)),
                 ]);
             }
             let mean = |of: fn(&crate::comparison::RunResult) -> f64| {
@@ -184,15 +185,15 @@ fn number(value: Option<f64>, digits: usize) -> String {
 }
 
 /// `mean ± std`, with a mark for the first two ranks.
-fn score(metric: &Metric, standing: Option<&Standing>) -> Cell {
-    let Some(standing) = standing else { return plain("-".to_owned()) };
+fn score(metric: &Metric, result: Option<&MetricResult>) -> Cell {
+    let Some(result) = result else { return plain("-".to_owned()) };
     let (scale, digits) = if metric.is_share { (100.0, 2) } else { (1.0, 4) };
     let written = |value: Option<f64>| number(value.map(|value| scale * value), digits);
-    let mut text = written(standing.mean);
-    if standing.std.is_some() {
-        text = format!("{text} ± {}", written(standing.std));
+    let mut text = written(result.mean);
+    if result.std.is_some() {
+        text = format!("{text} ± {}", written(result.std));
     }
-    let mark = match standing.rank {
+    let mark = match result.rank {
         Some(1) => Mark::Best,
         Some(2) => Mark::Second,
         _ => Mark::None,
@@ -200,8 +201,8 @@ fn score(metric: &Metric, standing: Option<&Standing>) -> Cell {
     Cell { text, mark }
 }
 
-fn p_value(standing: Option<&Standing>) -> String {
-    match standing.and_then(|standing| standing.p) {
+fn p_value(result: Option<&MetricResult>) -> String {
+    match result.and_then(|result| result.p) {
         None => "-".to_owned(),
         Some(p) if p < 0.001 => "<0.001".to_owned(),
         Some(p) => format!("{p:.3}"),

@@ -1,27 +1,29 @@
 //! Learning rates and the like, chosen for every method by the same small grid on training data held out.
 //!
-//! One key after the other: `training.rate` first, then the method's second key at the best rate. Every method has
+//! One key after the other: `training.learning_rate` first, then the method's second key at the best rate. Every method has
 //! the same number of values of a key to try, on the same seed, for the same rounds; a method without a second key has
 //! nothing more to try, and so fewer trials. A trial trains without the held-out share of
 //! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
-//! likelihood on that share. Test data is never looked at.
+//! likelihood on that share. Test data is never used.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use fedsi_fl::cost::WorkEstimate;
 use fedsi_fl::methods::Method;
-use fedsi_fl::record::Scores;
-use fedsi_fl::{Checked, Config, RunError, Simulation};
+use fedsi_fl::scores::Scores;
+use fedsi_fl::{Checked, Config, Simulation};
+use fedsi_run::RunError;
+use fedsi_run::settings::{DataPaths, result_settings};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::CompareError;
 use crate::comparison::{Trial, TuningProtocol};
-use crate::cost::Work;
-use crate::plan::{Settings, identity, settings_table};
-use crate::pool::{self, SharedData, Watch};
+use crate::plan::{Settings, identity};
+use crate::pool::{self, CompareObserver, DataCache};
 
 /// The share of training data that trials are scored on, where the config holds nothing out.
 const HELD_OUT: f64 = 0.2;
@@ -32,20 +34,20 @@ const RATES: [f64; 3] = [3e-4, 1e-3, 3e-3];
 /// The keys that a method is tuned by, in order, with the values to try.
 #[must_use]
 pub fn grid(method: &Method) -> Vec<(&'static str, Vec<f64>)> {
-    let second = method.knob.map(|knob| (knob.key, knob.values.to_vec()));
-    std::iter::once(("training.rate", RATES.to_vec())).chain(second).collect()
+    let second = method.tuned.map(|setting| (setting.key, setting.values.to_vec()));
+    std::iter::once(("training.learning_rate", RATES.to_vec())).chain(second).collect()
 }
 
 /// What tuning found for a method.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tuned {
+pub(crate) struct TunedValues {
     /// Chosen values, by key.
     pub(crate) values: BTreeMap<String, f64>,
     /// Every trial, in order.
     pub(crate) trials: Vec<Trial>,
 }
 
-impl Tuned {
+impl TunedValues {
     /// The chosen values as settings.
     pub(crate) fn settings(&self) -> Vec<(&str, Value)> {
         self.values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value))).collect()
@@ -64,30 +66,30 @@ pub(crate) fn protocol(config: &Config, rounds: Option<usize>) -> TuningProtocol
     }
 }
 
-/// What trials need to know.
+/// What trials need.
 pub(crate) struct Tuner<'a> {
     pub(crate) settings: &'a Settings<'a>,
     pub(crate) protocol: &'a TuningProtocol,
     /// The comparison's folder; trials are remembered in `tune/` there.
     pub(crate) folder: &'a Path,
-    pub(crate) data: &'a SharedData,
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) data: &'a DataCache,
+    pub(crate) observer: &'a dyn CompareObserver,
     pub(crate) workers: usize,
     pub(crate) threads: usize,
 }
 
 /// The settings of a method's trials, and what was tried.
-struct Search {
+struct GridSearch {
     method: &'static Method,
     grid: Vec<(&'static str, Vec<f64>)>,
     values: BTreeMap<String, f64>,
-    memory: Mutex<Memory>,
+    cache: Mutex<TrialCache>,
     file: PathBuf,
 }
 
 /// `tune/METHOD.json`: trials that need not be repeated.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Memory {
+struct TrialCache {
     /// The settings that all of them have, without the keys that are tuned.
     settings: String,
     trials: Vec<Trial>,
@@ -95,10 +97,10 @@ struct Memory {
 
 /// One trial to be made.
 struct Job<'a> {
-    search: &'a Search,
+    search: &'a GridSearch,
     values: BTreeMap<String, f64>,
     config: Checked,
-    work: Work,
+    work: WorkEstimate,
     name: String,
 }
 
@@ -114,23 +116,24 @@ impl Tuner<'_> {
     }
 
     /// A method before its first trial, with those an earlier process made under the same settings.
-    fn search(&self, method: &'static Method) -> Result<Search, CompareError> {
+    fn search(&self, method: &'static Method) -> Result<GridSearch, CompareError> {
         let config = self.config(method, &BTreeMap::new())?;
         let grid = grid(method);
-        let mut table = settings_table(&config);
+        let mut table = Table::try_from(result_settings(&config, DataPaths::Compare))
+            .map_err(|error| CompareError::content(self.folder, &error))?;
         let start = |&(key, _): &(&str, _)| Some((key.to_owned(), take(&mut table, key)?.as_float()?));
         let values = grid.iter().filter_map(start).collect();
         let file = self.folder.join("tune").join(format!("{}.json", method.name));
         let settings = table.to_string();
         let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let memory = remembered
-            .filter(|memory: &Memory| memory.settings == settings)
-            .unwrap_or(Memory { settings, trials: Vec::new() });
-        Ok(Search { method, grid, values, memory: Mutex::new(memory), file })
+        let cache = remembered
+            .filter(|cache: &TrialCache| cache.settings == settings)
+            .unwrap_or(TrialCache { settings, trials: Vec::new() });
+        Ok(GridSearch { method, grid, values, cache: Mutex::new(cache), file })
     }
 
     /// Tunes every method: one key after the other, the trials of all methods for a key side by side.
-    pub(crate) fn tune(&self, methods: &[&'static Method]) -> Result<Vec<Tuned>, CompareError> {
+    pub(crate) fn tune(&self, methods: &[&'static Method]) -> Result<Vec<TunedValues>, CompareError> {
         let mut searches =
             methods.iter().map(|method| self.search(method)).collect::<Result<Vec<_>, CompareError>>()?;
         let keys = searches.iter().map(|search| search.grid.len()).max().unwrap_or(0);
@@ -140,11 +143,11 @@ impl Tuner<'_> {
                 search.choose(key);
             }
         }
-        Ok(searches.into_iter().map(Search::into_tuned).collect())
+        Ok(searches.into_iter().map(GridSearch::into_tuned).collect())
     }
 
     /// Makes the trials of every method's `key`-th key that are not remembered.
-    fn try_all(&self, searches: &[Search], key: usize) -> Result<(), CompareError> {
+    fn try_all(&self, searches: &[GridSearch], key: usize) -> Result<(), CompareError> {
         let (mut jobs, mut reused) = (Vec::new(), 0);
         for search in searches {
             for values in search.candidates(key) {
@@ -153,22 +156,22 @@ impl Tuner<'_> {
                     continue;
                 }
                 let config = self.config(search.method, &values)?;
-                let clients = self.data.of(&config)?.clients();
+                let clients = self.data.open(&config)?.clients();
                 let shown = search.grid[key].0;
                 let name = format!("{} {shown}={}", search.method.name, values[shown]);
-                jobs.push(Job { search, values, work: Work::of(&config, clients), config, name });
+                jobs.push(Job { search, values, work: WorkEstimate::of(&config, clients), config, name });
             }
         }
         jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(self.protocol.rounds)));
         let units = jobs.iter().map(|job| job.work.total(self.protocol.rounds)).sum();
-        self.watch.stage("tuning", jobs.len(), reused, units);
-        let outcomes = pool::work(
+        self.observer.stage("tuning", jobs.len(), reused, units);
+        let outcomes = pool::run_jobs(
             &jobs,
             self.workers,
             self.threads,
-            || self.watch.wants_to_stop(),
+            || self.observer.wants_to_stop(),
             |job, threads| {
-                self.watch.started(&job.name);
+                self.observer.started(&job.name);
                 let begun = Instant::now();
                 let scored = self.trial(job, threads);
                 let (scores, mut failure) = match scored {
@@ -179,7 +182,7 @@ impl Tuner<'_> {
                 if nll.is_none() && failure.is_none() {
                     failure = Some("a personal model predicts values that are not finite".to_owned());
                 }
-                self.watch.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
+                self.observer.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
                 let trial = Trial {
                     values: job.values.clone(),
                     held_out_nll: nll,
@@ -187,14 +190,14 @@ impl Tuner<'_> {
                     seconds: begun.elapsed().as_secs_f64(),
                     failure,
                 };
-                // One that was stopped has said nothing.
-                if self.watch.wants_to_stop() {
+                // A trial that was stopped has no score.
+                if self.observer.wants_to_stop() {
                     return Ok(());
                 }
                 job.search.remember(trial).map_err(|error| error.to_string())
             },
         );
-        if self.watch.wants_to_stop() {
+        if self.observer.wants_to_stop() {
             return Err(CompareError::Interrupted { path: self.folder.to_owned() });
         }
         match outcomes.into_iter().find_map(Result::err) {
@@ -206,22 +209,22 @@ impl Tuner<'_> {
     /// Trains with the held-out share left out, and scores personal models on it.
     fn trial(&self, job: &Job<'_>, threads: usize) -> Result<Scores, RunError> {
         let config = job.config.clone().with_threads(threads);
-        let mut simulation = Simulation::new(&config, self.data.of(&config)?)?;
+        let mut simulation = Simulation::new(&config, self.data.open(&config)?)?;
         for _ in 0..config.rounds {
-            if self.watch.wants_to_stop() {
+            if self.observer.wants_to_stop() {
                 let (round, rounds) = (simulation.server().round(), config.rounds);
                 return Err(RunError::Interrupted { round, rounds });
             }
             simulation.round()?;
-            self.watch.advanced(job.work.round);
+            self.observer.advanced(job.work.round);
         }
         let scores = simulation.validate()?;
-        self.watch.advanced(job.work.end);
+        self.observer.advanced(job.work.end);
         Ok(scores)
     }
 }
 
-impl Search {
+impl GridSearch {
     /// The values to try for a key, the others as they were chosen or stand in the config.
     fn candidates(&self, key: usize) -> Vec<BTreeMap<String, f64>> {
         let Some((name, values)) = self.grid.get(key) else { return Vec::new() };
@@ -234,20 +237,20 @@ impl Search {
     }
 
     fn known(&self, values: &BTreeMap<String, f64>) -> Option<Trial> {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.trials.iter().find(|trial| trial.values == *values).cloned()
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.trials.iter().find(|trial| trial.values == *values).cloned()
     }
 
     /// Writes a trial down at once: a killed process repeats at most what it was at.
     fn remember(&self, trial: Trial) -> Result<(), CompareError> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.trials.push(trial);
-        let text = serde_json::to_string_pretty(&*memory)
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.trials.push(trial);
+        let text = serde_json::to_string_pretty(&*cache)
             .map_err(|error| CompareError::content(&self.file, &error))?;
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder).map_err(CompareError::write(folder))?;
         }
-        Ok(fedsi_fl::write_whole(&self.file, text.as_bytes())?)
+        Ok(fedsi_run::write_whole(&self.file, text.as_bytes())?)
     }
 
     /// Takes the value with the lowest score; of equals the first; where all failed, the config's stands.
@@ -266,15 +269,15 @@ impl Search {
     }
 
     /// The trials in the order of the grid, whichever was ready first.
-    fn into_tuned(self) -> Tuned {
-        let mut trials = self.memory.into_inner().unwrap_or_else(PoisonError::into_inner).trials;
+    fn into_tuned(self) -> TunedValues {
+        let mut trials = self.cache.into_inner().unwrap_or_else(PoisonError::into_inner).trials;
         trials.sort_by(|a, b| {
             let values = |trial: &Trial| -> Vec<f64> {
                 self.grid.iter().filter_map(|(key, _)| trial.values.get(*key).copied()).collect()
             };
             values(a).partial_cmp(&values(b)).unwrap_or(std::cmp::Ordering::Equal)
         });
-        Tuned { values: self.values, trials }
+        TunedValues { values: self.values, trials }
     }
 }
 
@@ -289,16 +292,16 @@ fn take(table: &mut Table, key: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedsi_data::{DatasetName, Size};
+    use fedsi_data::Size;
     use fedsi_fl::methods::METHODS;
 
     #[test]
     fn every_method_tries_the_same_training_rates_first() {
         for method in METHODS {
-            let config = Config::defaults(method.name, DatasetName::Digits, Size::Small);
+            let config = Config::defaults(method.name, "digits", Size::Small).unwrap();
             let grid = grid(method);
-            assert_eq!(grid[0], ("training.rate", RATES.to_vec()), "{}", method.name);
-            let table = settings_table(&config);
+            assert_eq!(grid[0], ("training.learning_rate", RATES.to_vec()), "{}", method.name);
+            let table = Table::try_from(&config).unwrap();
             for (key, values) in grid {
                 assert!(take(&mut table.clone(), key).is_some_and(|value| value.is_float()), "{key}");
                 assert_eq!(values.len(), 3);
@@ -308,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_trial_is_never_longer_than_a_run() {
-        let mut config = Config::defaults("fedavg", DatasetName::Digits, Size::Small);
+        let mut config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
         for (rounds, wanted, expected) in [(60, None, 15), (20, None, 10), (4, None, 4), (60, Some(3), 3)] {
             config.rounds = rounds;
             assert_eq!(protocol(&config, wanted).rounds, expected);

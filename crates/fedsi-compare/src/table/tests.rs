@@ -3,7 +3,7 @@
 use super::*;
 use crate::comparison::{Failure, RunResult};
 use crate::statistics::tests::{run, scores};
-use crate::statistics::{metrics, standings};
+use crate::statistics::{metric_results, metrics};
 
 /// Three methods; the last failed once, and its name needs care in every format.
 fn comparison() -> Comparison {
@@ -15,32 +15,33 @@ fn comparison() -> Comparison {
     let kinds: Vec<Metric> = metrics(&methods[0][0].scores);
     let wanted = ["accuracy", "nll"];
     let kinds: Vec<Metric> = kinds.into_iter().filter(|kind| wanted.contains(&kind.key.as_str())).collect();
-    let standings = standings(&kinds, &methods);
+    let metric_results = metric_results(&kinds, &methods);
     let titles = ["FedOne", "Fed_Two & Co", "a|b, \"c\""];
-    let results = titles.iter().zip(methods).zip(standings).map(|((title, runs), standings)| MethodResult {
-        name: title.to_lowercase(),
-        title: (*title).to_owned(),
-        source: String::new(),
-        evaluated: String::new(),
-        failures: (runs.len() < 2)
-            .then(|| Failure { seed: 2, reason: "lost".to_owned() })
-            .into_iter()
-            .collect(),
-        runs: runs
-            .into_iter()
-            .map(|run| RunResult {
-                seed: run.seed,
-                folder: String::new(),
-                scores: run.scores,
-                seconds: run.seconds.total,
-                bytes: run.bytes,
-                peak_rss_bytes: None,
-            })
-            .collect(),
-        metrics: standings,
-        tuned: std::collections::BTreeMap::new(),
-        trials: Vec::new(),
-    });
+    let results =
+        titles.iter().zip(methods).zip(metric_results).map(|((title, runs), metric_results)| MethodResult {
+            name: title.to_lowercase(),
+            title: (*title).to_owned(),
+            source: String::new(),
+            evaluated: String::new(),
+            failures: (runs.len() < 2)
+                .then(|| Failure { seed: 2, reason: "lost".to_owned() })
+                .into_iter()
+                .collect(),
+            runs: runs
+                .into_iter()
+                .map(|run| RunResult {
+                    seed: run.seed,
+                    folder: String::new(),
+                    scores: run.scores,
+                    seconds: run.seconds.total,
+                    bytes: run.bytes,
+                    peak_rss_bytes: None,
+                })
+                .collect(),
+            metrics: metric_results,
+            tuned: std::collections::BTreeMap::new(),
+            trials: Vec::new(),
+        });
     Comparison {
         dataset: "digits".to_owned(),
         size: "small".to_owned(),
@@ -64,7 +65,7 @@ a|b, \"c\" (1 of 2 runs)         99.00             0.1000             -       - 
 
 * best, + second best
 mean ± standard deviation over 2 seeds (1 to 2)
-p: paired two-sided t-test over seeds against the best of that score; few seeds say little
+p: paired two-sided t-test over seeds against the best of that score; with few seeds the test has little power
 seconds: wall clock of a run, with 2 runs side by side; MB: up and down together, a run
 a method that lacks runs has no rank
 ";
@@ -80,7 +81,7 @@ fn markdown() {
 | Fed\\_Two & Co | **92.00 ± 2.83** | *0.4000 ± 0.0000* | - | \\<0.001 | 4.0 | 3.0 |
 | a\\|b, \"c\" (1 of 2 runs) | 99.00 | 0.1000 | - | - | 4.0 | 3.0 |
 
-**Bold**: best; *italic*: second best. mean ± standard deviation over 2 seeds (1 to 2). p: paired two-sided t-test over seeds against the best of that score; few seeds say little. seconds: wall clock of a run, with 2 runs side by side; MB: up and down together, a run. a method that lacks runs has no rank.
+**Bold**: best; *italic*: second best. mean ± standard deviation over 2 seeds (1 to 2). p: paired two-sided t-test over seeds against the best of that score; with few seeds the test has little power. seconds: wall clock of a run, with 2 runs side by side; MB: up and down together, a run. a method that lacks runs has no rank.
 ";
     assert_eq!(comparison().render(Format::Markdown), expected);
 }

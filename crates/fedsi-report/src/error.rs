@@ -18,7 +18,7 @@ pub enum ReportError {
     },
     /// The page cannot be written.
     #[error(transparent)]
-    Write(#[from] fedsi_fl::RunError),
+    Write(#[from] fedsi_run::WriteError),
     /// A file cannot be read.
     #[error("{path}: {source}", path = path.display())]
     File {

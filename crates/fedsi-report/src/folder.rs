@@ -4,9 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::exhibits::{Exhibits, read_exhibits};
-use fedsi_fl::predict::Predictions;
-use fedsi_fl::record::{RoundRecord, Summary};
+use fedsi_fl::client::Predictions;
+use fedsi_fl::simulation::RoundRecord;
+use fedsi_run::Summary;
+use fedsi_run::report_data::{REPORT_DATA, REPORT_DATA_0_1, ReportData, read_report_data};
 
 use crate::ReportError;
 
@@ -23,8 +24,8 @@ pub struct RunFiles {
     pub predictions: Predictions,
     /// Whose each prediction is.
     pub owners: Vec<usize>,
-    /// `exhibits.safetensors`; older runs have none.
-    pub exhibits: Option<Exhibits>,
+    /// `report_data.safetensors`; the oldest runs have none.
+    pub report_data: Option<ReportData>,
 }
 
 impl RunFiles {
@@ -62,8 +63,8 @@ impl RunFiles {
         let rounds = rounds(&folder.join("metrics.jsonl"))?;
         let config = text(&folder.join("config.toml"))?;
         let (predictions, owners) = predictions(&folder.join("predictions.safetensors"))?;
-        let exhibits = exhibits(&folder.join("exhibits.safetensors"))?;
-        Ok(Self { summary, rounds, config, predictions, owners, exhibits })
+        let report_data = report_data(folder)?;
+        Ok(Self { summary, rounds, config, predictions, owners, report_data })
     }
 }
 
@@ -75,19 +76,18 @@ pub(crate) fn rounds(path: &Path) -> Result<Vec<RoundRecord>, ReportError> {
 /// The predictions in `predictions.safetensors`, and whose each is.
 pub(crate) fn predictions(path: &Path) -> Result<(Predictions, Vec<usize>), ReportError> {
     let bytes = bytes(path)?;
-    let predictions = fedsi_fl::read_predictions(&bytes).map_err(content(path))?;
-    let owners = fedsi_fl::read_prediction_clients(&bytes).map_err(content(path))?;
+    let predictions = fedsi_run::read_predictions(&bytes).map_err(content(path))?;
+    let owners = fedsi_run::read_prediction_clients(&bytes).map_err(content(path))?;
     if owners.len() != predictions.len() {
         return Err(content(path)("`client` is not as long as the predictions"));
     }
     Ok((predictions, owners))
 }
 
-fn exhibits(path: &Path) -> Result<Option<Exhibits>, ReportError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    read_exhibits(&bytes(path)?).map(Some).map_err(content(path))
+fn report_data(folder: &Path) -> Result<Option<ReportData>, ReportError> {
+    let paths = [REPORT_DATA, REPORT_DATA_0_1].map(|name| folder.join(name));
+    let Some(path) = paths.iter().find(|path| path.exists()) else { return Ok(None) };
+    read_report_data(&bytes(path)?).map(Some).map_err(content(path))
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, ReportError> {

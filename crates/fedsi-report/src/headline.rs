@@ -1,6 +1,7 @@
-//! The answer first: how right, how calibrated, whom not to trust.
+//! The top of a run's page: accuracy, calibration, and the clients with the worst scores.
 
-use fedsi_fl::record::{ClientScores, Scores};
+use fedsi_fl::scores::Scores;
+use fedsi_run::ClientScores;
 
 use crate::RunFiles;
 use crate::series::{COVERAGES, RunSeries};
@@ -17,12 +18,12 @@ pub(crate) struct Headline {
     /// One sentence.
     pub(crate) verdict: String,
     pub(crate) tiles: Vec<Tile>,
-    /// Clients to look at, and why.
-    pub(crate) watched: Vec<Watched>,
+    /// Clients with the worst scores or without any, and why.
+    pub(crate) flagged: Vec<FlaggedClient>,
 }
 
-/// A client to look at.
-pub(crate) struct Watched {
+/// A client with a bad score or none.
+pub(crate) struct FlaggedClient {
     pub(crate) id: usize,
     pub(crate) name: String,
     pub(crate) reason: String,
@@ -33,7 +34,7 @@ const GOOD: f64 = 0.02;
 /// One that is noticed.
 const FAIR: f64 = 0.05;
 /// Clients without scores named one by one.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 impl Headline {
     pub(crate) fn of(files: &RunFiles, series: Option<&RunSeries>) -> Self {
@@ -42,9 +43,9 @@ impl Headline {
             (Scores::Regression { .. }, Some(RunSeries::Values { .. })) => {
                 values(&files.summary.scores, files.predictions.len())
             }
-            _ => ("No client has test data: nothing was judged.".to_owned(), Vec::new()),
+            _ => ("No client has test data: nothing was evaluated.".to_owned(), Vec::new()),
         };
-        Self { verdict, tiles, watched: watched(&files.summary.clients) }
+        Self { verdict, tiles, flagged: flagged(&files.summary.clients) }
     }
 }
 
@@ -58,20 +59,20 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
         Some(RunSeries::Classes { pooled, .. }),
     ) = (files.summary.scores, series)
     else {
-        return ("Nothing was judged.".to_owned(), Vec::new());
+        return ("Nothing was evaluated.".to_owned(), Vec::new());
     };
     let over = pooled.overconfidence();
     let verdict = match ece {
-        _ if ece <= GOOD => "its confidence can be taken at face value",
-        _ if ece <= FAIR && over > 0.0 => "its confidence is roughly right, a little high",
-        _ if ece <= FAIR => "its confidence is roughly right, a little low",
-        _ if over > 0.0 => "surer than it is right: do not take its confidence at face value",
-        _ => "less sure than it is right: its confidence is too low",
+        _ if ece <= GOOD => "well calibrated: its confidence can be trusted",
+        _ if ece <= FAIR && over > 0.0 => "slightly overconfident",
+        _ if ece <= FAIR => "slightly underconfident",
+        _ if over > 0.0 => "overconfident: its confidence is too high to be trusted",
+        _ => "underconfident: its confidence is too low",
     };
     let direction = match over {
         _ if over >= 0.0005 => "overconfident",
         _ if over <= -0.0005 => "underconfident",
-        _ => "as sure as it is right",
+        _ => "calibrated on average",
     };
     // No sign before a zero.
     let over = if over.abs() < 0.0005 { 0.0 } else { over };
@@ -83,26 +84,26 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
             note: format!("ECE, 0 is perfect; largest gap {:.2}", mce_1pct.unwrap_or(0.0)),
         },
         Tile {
-            name: "confidence less accuracy".to_owned(),
+            name: "confidence minus accuracy".to_owned(),
             value: format!("{:+.1}", 100.0 * over),
             note: format!("percentage points: {direction}"),
         },
     ];
     if let (Some(all), Some(most)) = (pooled.risk.last(), pooled.risk.get(COVERAGES * 8 / 10 - 1)) {
         tiles.push(Tile {
-            name: "wrong, if the unsure fifth is declined".to_owned(),
+            name: "error rate at 80% coverage".to_owned(),
             value: percent(*most),
-            note: format!("{} when all are answered", percent(*all)),
+            note: format!("{} at full coverage", percent(*all)),
         });
     }
-    if let Some(area) = pooled.foreign_auroc {
+    if let Some(area) = pooled.unseen_auroc {
         tiles.push(Tile {
-            name: "tells unseen classes".to_owned(),
+            name: "detection of unseen classes".to_owned(),
             value: format!("{area:.2}"),
             note: "AUROC of entropy, 1 is perfect, 0.5 is chance".to_owned(),
         });
     }
-    (format!("Right {} of the time, and {verdict}.", percent(accuracy)), tiles)
+    (format!("Accuracy {}; {verdict}.", percent(accuracy)), tiles)
 }
 
 fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
@@ -114,14 +115,14 @@ fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
         ..
     } = *scores
     else {
-        return ("Nothing was judged.".to_owned(), Vec::new());
+        return ("Nothing was evaluated.".to_owned(), Vec::new());
     };
-    // What luck alone does to so many samples, two standard errors.
+    // Two standard errors of a coverage of 0.9 over this many samples.
     let chance = 2.0 * (0.9 * 0.1 / samples.max(1) as f64).sqrt();
     let verdict = match inside - 0.9 {
-        gap if gap.abs() <= chance.max(0.03) => "its intervals can be taken at face value",
-        gap if gap < 0.0 => "its intervals are too narrow: it is surer than it is right",
-        _ => "its intervals are too wide: it is less sure than it could be",
+        gap if gap.abs() <= chance.max(0.03) => "its intervals are calibrated",
+        gap if gap < 0.0 => "its intervals are too narrow: overconfident",
+        _ => "its intervals are too wide: underconfident",
     };
     let tile =
         |name: &str, value: String, note: &str| Tile { name: name.to_owned(), value, note: note.to_owned() };
@@ -131,18 +132,18 @@ fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
         tile("inside the 90% interval", percent(inside), "90% is perfect"),
         tile("negative log likelihood", format!("{nll:.3}"), "lower is better"),
     ];
-    (format!("Off by {rmse:.3} (RMSE), and {verdict}."), tiles)
+    (format!("RMSE {rmse:.3}; {verdict}."), tiles)
 }
 
-/// The weakest, the least calibrated, and those that were not judged.
-fn watched(clients: &[ClientScores]) -> Vec<Watched> {
+/// The weakest, the least calibrated, and those that were not evaluated.
+fn flagged(clients: &[ClientScores]) -> Vec<FlaggedClient> {
     let worst = |of: &dyn Fn(&ClientScores) -> Option<f64>| {
         let scored = clients.iter().filter_map(|client| Some((client, of(client)?)));
         scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)))
     };
     let mut all = Vec::new();
     let mut add = |client: &ClientScores, reason: String| {
-        all.push(Watched { id: client.id, name: client.label(), reason });
+        all.push(FlaggedClient { id: client.id, name: client.label(), reason });
     };
     let scored = clients.iter().filter(|client| client.scores.nll().is_some()).count();
     if scored > 1 {
@@ -168,10 +169,13 @@ fn watched(clients: &[ClientScores]) -> Vec<Watched> {
             add(client, format!("its 90% intervals miss their level by {:.1} points", 100.0 * gap));
         }
     }
-    let unjudged = clients.iter().filter(|client| client.scores.nll().is_none());
-    for client in unjudged.take(MOST_NAMED) {
-        let reason =
-            if client.samples == 0 { "no test data: not judged" } else { "its model diverged: not judged" };
+    let unscored = clients.iter().filter(|client| client.scores.nll().is_none());
+    for client in unscored.take(MAX_NAMED) {
+        let reason = if client.samples == 0 {
+            "no test data: not evaluated"
+        } else {
+            "its model diverged: not evaluated"
+        };
         add(client, reason.to_owned());
     }
     all

@@ -1,32 +1,34 @@
 //! A run or a comparison as one page: self-contained HTML with plots as inline SVG, and the plots as files for papers.
 //! Made from saved files alone: neither the data nor the network is needed.
 //!
-//! - `folder`: what a run wrote, read.
-//! - `series`: what plots show of its predictions, pooled and of each client.
+//! - `folder`: reads a run's files.
+//! - `series`: the data of plots of its predictions, pooled and of each client.
 //! - `plots`: each plot drawn once for the page and once for papers.
-//! - `headline`, `gallery`, `page`: what the page says; the rest is in `templates/`.
-//! - `comparison`: the same of several methods, from the folders of their runs.
-//! - `embed`: what the page's script needs to show one client.
+//! - `headline`, `sample_gallery`, `run_page`: the text and samples of a run's page; the rest is in `templates/`.
+//! - `method_runs`, `comparison`: the page of several methods, from the folders of their runs.
+//! - `script_data`: what the page's script needs to show one client.
+//! - `output`: writes a page and its plots.
 
 mod comparison;
-mod embed;
 mod error;
 mod folder;
-mod gallery;
+mod format;
 mod headline;
 mod image;
-mod page;
-mod plots;
-mod series;
+mod method_runs;
+mod output;
 #[cfg(test)]
-mod structure;
-mod words;
+mod plot_snapshots;
+mod plots;
+mod run_page;
+mod sample_gallery;
+mod script_data;
+mod series;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedsi_compare::Comparison;
-use fedsi_fl::record::Summary;
+use fedsi_run::Summary;
 
 pub use comparison::write_comparison;
 pub use error::ReportError;
@@ -41,7 +43,7 @@ pub fn write_run(folder: &Path, summary: &Summary) -> Result<PathBuf, ReportErro
     write(folder, &RunFiles::read(folder, summary.clone())?)
 }
 
-/// Makes the page and the plots of a complete run or comparison anew. Returns the page's path.
+/// Regenerates the page and the plots of a complete run or comparison. Returns the page's path.
 ///
 /// # Errors
 /// A folder that holds neither, a page that cannot be written.
@@ -53,22 +55,5 @@ pub fn remake(folder: &Path) -> Result<PathBuf, ReportError> {
 }
 
 fn write(folder: &Path, files: &RunFiles) -> Result<PathBuf, ReportError> {
-    write_made(folder, &page::run_page(files)?)
-}
-
-/// Writes a page and its plots, all of which are drawn by now.
-fn write_made(folder: &Path, made: &page::Made) -> Result<PathBuf, ReportError> {
-    let plots = folder.join("plots");
-    let failed = |path: &Path, source| ReportError::Plot { path: path.to_owned(), source };
-    fs::create_dir_all(&plots).map_err(|error| failed(&plots, error))?;
-    for plot in &made.plots {
-        // Not synced one by one, which would take longer than drawing: a plot that a crash takes is made again.
-        for (kind, bytes) in [("svg", plot.svg.as_bytes()), ("png", &plot.png)] {
-            let path = plots.join(format!("{}.{kind}", plot.name));
-            fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
-        }
-    }
-    let target = folder.join("report.html");
-    fedsi_fl::write_whole(&target, made.page.as_bytes())?;
-    Ok(target)
+    output::write(folder, &run_page::run_page(files)?)
 }

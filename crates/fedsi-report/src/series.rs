@@ -1,9 +1,9 @@
 //! What plots show of predictions: pooled, and of each client.
 
-use fedsi_fl::exhibits::Exhibits;
-use fedsi_fl::predict::Predictions;
+use fedsi_fl::client::Predictions;
 use fedsi_metrics::regression::GaussianPredictions;
 use fedsi_metrics::{Bins, ReliabilityBin, auroc};
+use fedsi_run::report_data::ReportData;
 
 use crate::{ReportError, RunFiles};
 
@@ -11,7 +11,7 @@ use crate::{ReportError, RunFiles};
 pub(crate) const COVERAGES: usize = 40;
 /// Bins of a histogram of entropies.
 pub(crate) const ENTROPY_BINS: usize = 20;
-/// Levels at which intervals are judged: 5%, 10%, .. 95%.
+/// Levels at which intervals are evaluated: 5%, 10%, .. 95%.
 pub(crate) const LEVELS: usize = 19;
 /// Bins of a histogram of standardised residuals, over `-RESIDUALS..RESIDUALS`.
 pub(crate) const RESIDUAL_BINS: usize = 24;
@@ -48,10 +48,10 @@ pub(crate) struct ClassSeries {
     pub(crate) bins: Vec<ReliabilityBin>,
     /// The share of wrong answers at each coverage.
     pub(crate) risk: Vec<f64>,
-    /// Histograms of the entropy of right, wrong and foreign predictions.
+    /// Histograms of the entropy of right, wrong and unseen-class predictions.
     pub(crate) entropy: [Vec<usize>; 3],
-    /// How well entropy tells foreign samples from known ones.
-    pub(crate) foreign_auroc: Option<f64>,
+    /// How well entropy separates samples of unseen classes from the others: AUROC.
+    pub(crate) unseen_auroc: Option<f64>,
 }
 
 /// What is shown of predicted values; an entry is one target of one sample.
@@ -81,13 +81,13 @@ impl RunSeries {
         let spans = spans.filter(|(client, _)| listed.binary_search(client).is_ok());
         match &files.predictions {
             Predictions::Classes { classes, probabilities, labels } => {
-                let foreign = |client: usize| foreign(files.exhibits.as_ref(), client);
+                let unseen = |client: usize| unseen_entropies(files.report_data.as_ref(), client);
                 let all: Vec<f64> =
-                    files.exhibits.iter().flat_map(|found| &found.foreign).flat_map(doubles).collect();
+                    files.report_data.iter().flat_map(|found| &found.foreign).flat_map(doubles).collect();
                 let clients = spans.map(|(client, rows)| {
                     let values = &probabilities[rows.start * classes..rows.end * classes];
                     let rows = fedsi_metrics::Predictions::new(values, &labels[rows], *classes)?;
-                    Ok((client, ClassSeries::of(&rows, &foreign(client))?))
+                    Ok((client, ClassSeries::of(&rows, &unseen(client))?))
                 });
                 let rows =
                     fedsi_metrics::Predictions::new(probabilities, labels, *classes).map_err(drawing)?;
@@ -114,22 +114,22 @@ impl RunSeries {
     }
 }
 
-fn foreign(exhibits: Option<&Exhibits>, client: usize) -> Vec<f64> {
-    let Some(all) = exhibits.map(|found| &found.foreign) else { return Vec::new() };
+fn unseen_entropies(report_data: Option<&ReportData>, client: usize) -> Vec<f64> {
+    let Some(all) = report_data.map(|found| &found.foreign) else { return Vec::new() };
     match all.binary_search_by_key(&client, |one| one.client) {
         Ok(place) => doubles(&all[place]).collect(),
         Err(_) => Vec::new(),
     }
 }
 
-fn doubles(found: &fedsi_fl::exhibits::ForeignEntropies) -> impl Iterator<Item = f64> + '_ {
+fn doubles(found: &fedsi_run::report_data::ForeignEntropies) -> impl Iterator<Item = f64> + '_ {
     found.entropies.iter().map(|&entropy| f64::from(entropy))
 }
 
 impl ClassSeries {
     fn of(
         rows: &fedsi_metrics::Predictions<'_, f32>,
-        foreign: &[f64],
+        unseen: &[f64],
     ) -> Result<Self, fedsi_metrics::MetricsError> {
         let most = (rows.classes() as f64).ln();
         let entropies = rows.entropies();
@@ -143,8 +143,8 @@ impl ClassSeries {
         Ok(Self {
             bins: rows.reliability(Bins::default()).bins().collect(),
             risk: risk.unwrap_or_default(),
-            entropy: [&right, &wrong, foreign].map(|values| histogram(values, 0.0, most, ENTROPY_BINS)),
-            foreign_auroc: auroc(&entropies, foreign)?,
+            entropy: [&right, &wrong, unseen].map(|values| histogram(values, 0.0, most, ENTROPY_BINS)),
+            unseen_auroc: auroc(&entropies, unseen)?,
         })
     }
 
@@ -169,7 +169,7 @@ impl ValueSeries {
             variance.iter().zip(mean.iter().zip(targets)).map(|(v, (m, t))| (v.sqrt(), t - m)).collect();
         entries.sort_by(|a, b| a.0.total_cmp(&b.0));
         let residuals: Vec<f64> = entries.iter().map(|(deviation, error)| error / deviation).collect();
-        // A group of a few entries would show its luck.
+        // A group of a few entries would show chance.
         let groups = (entries.len() / 20).clamp(1, DEVIATIONS);
         let deviations = entries.chunks(entries.len().div_ceil(groups).max(1)).map(|group| {
             let count = group.len() as f64;

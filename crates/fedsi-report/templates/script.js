@@ -117,7 +117,7 @@
     own.hidden = !all.hidden;
     own.replaceChildren();
     if (!gallery) return;
-    for (const [title, cards, none] of [["Least certain", gallery.u, "No predictions."], ["Most confidently wrong", gallery.w, "Nothing was wrong."]]) {
+    for (const [title, cards, none] of [["Least certain", gallery.u, "No predictions."], ["Most confidently wrong", gallery.w, "No prediction was wrong."]]) {
       own.append(element("h3", `${title}, client ${client.n}`));
       const list = element("ul", undefined, "cards");
       list.append(...cards.map(card));

@@ -6,16 +6,17 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedsi_compare::{Comparison, Order};
-use fedsi_data::{DatasetName, PartitionKind, Size, TaskKind};
-use fedsi_fl::{Config, RunFolder, run};
+use fedsi_compare::{CompareSpec, Comparison};
+use fedsi_data::{PartitionKind, Size, TaskKind};
+use fedsi_fl::Config;
+use fedsi_run::{RunFolder, run};
 
 /// What a page may weigh.
-const MOST_BYTES: usize = 2_000_000;
+const MAX_BYTES: usize = 2_000_000;
 
 /// Digits by the handful, for one round.
 fn digits(method: &str, clients: usize) -> Config {
-    let mut config = Config::defaults(method, DatasetName::Digits, Size::Small);
+    let mut config = Config::defaults(method, "digits", Size::Small).unwrap();
     config.rounds = 1;
     config.training.epochs = 1;
     config.federation.participants = 0;
@@ -37,7 +38,7 @@ fn table(folder: &Path, sites: usize, target: impl Fn(f64, f64) -> String) -> Co
     };
     fs::write(folder.join("train.csv"), rows(30, sites)).unwrap();
     fs::write(folder.join("test.csv"), rows(40, sites - 1)).unwrap();
-    let mut config = Config::defaults("fedsi", DatasetName::Files, Size::Small);
+    let mut config = Config::defaults("fedsi", "files", Size::Small).unwrap();
     config.rounds = 2;
     config.federation.participants = 0;
     config.partition.kind = PartitionKind::Natural;
@@ -53,10 +54,8 @@ fn page(name: &str, scratch: &Path, config: Config) -> (PathBuf, String) {
     let checked = config.check().unwrap();
     let folder = RunFolder::claim(&scratch.join("run"), false, &checked).unwrap();
     let path = folder.path().to_owned();
-    let summary = run::run(&checked, folder, &mut ()).unwrap();
-    let made = fedsi_report::write_run(&path, &summary).unwrap();
-    run::complete(&path, &summary).unwrap();
-    let text = kept(name, &path, &made);
+    let completed = run::run(&checked, folder, &mut (), fedsi_report::write_run).unwrap();
+    let text = kept(name, &path, &completed.report.unwrap());
     (path, text)
 }
 
@@ -72,7 +71,7 @@ fn kept(name: &str, folder: &Path, made: &Path) -> String {
 
 /// Methods on two seeds, with the settings that `of` gives a method.
 fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync)) -> (PathBuf, Comparison) {
-    let order = Order {
+    let spec = CompareSpec {
         methods: fedsi_compare::methods(methods).unwrap(),
         seeds: 2,
         tune: false,
@@ -89,7 +88,7 @@ fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync
             config.check()
         },
     };
-    let finished = fedsi_compare::compare(&order, &(), &|_, _| Ok(())).unwrap();
+    let finished = fedsi_compare::compare(&spec, &(), &|_, _| Ok(())).unwrap();
     (finished.folder.path().to_owned(), finished.comparison)
 }
 
@@ -100,7 +99,7 @@ fn shown(page: &str) -> &str {
 
 /// What holds for every page.
 fn sound(folder: &Path, page: &str) {
-    assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
+    assert!(page.len() < MAX_BYTES, "{} bytes", page.len());
     let shown = shown(page);
     for word in ["NaN", ">inf<", ">-inf<", "Infinity", "http://", "https://"] {
         assert!(
@@ -156,7 +155,7 @@ fn a_client_without_test_data_and_two_classes() {
     let mut config = table(scratch.path(), 3, kind);
     config.data.files.task = TaskKind::Classification;
     let (_, page) = page("two-classes", scratch.path(), config);
-    assert!(page.contains("no test data: not judged"));
+    assert!(page.contains("no test data: not evaluated"));
     assert!(page.contains("client 2 site 2"));
     assert!(!page.contains("<b>sick"), "a class's name is not escaped");
     assert!(!page.contains("<img"), "rows of a table are no images");
@@ -189,11 +188,11 @@ fn a_page_is_remade_from_the_folder_alone() {
     assert_eq!(fs::read_to_string(moved.join("report.html")).unwrap(), page);
 
     // A run of an older version.
-    fs::remove_file(moved.join("exhibits.safetensors")).unwrap();
+    fs::remove_file(moved.join("report_data.safetensors")).unwrap();
     fedsi_report::remake(&moved).unwrap();
     let older = fs::read_to_string(moved.join("report.html")).unwrap();
     sound(&moved, &older);
-    assert!(older.contains("saved no exhibits"));
+    assert!(older.contains("saved no report data"));
 }
 
 #[test]

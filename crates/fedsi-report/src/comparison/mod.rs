@@ -1,6 +1,5 @@
 //! The page of a comparison.
 
-pub(crate) mod gathered;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -11,14 +10,14 @@ use fedsi_compare::comparison::{MethodResult, Trial};
 use fedsi_compare::table::{Mark, Table};
 
 use crate::ReportError;
-use crate::page::Made;
+use crate::format::counted;
+use crate::method_runs::MethodRuns;
+use crate::output::RenderedPage;
 use crate::plots::ComparePlots;
-use crate::words::counted;
-use gathered::Gathered;
 use verdict::Verdict;
 
-/// Lines about runs that failed or could not be read, told one by one.
-const MOST_TOLD: usize = 50;
+/// Lines about runs that failed or could not be read, listed one by one.
+const MAX_LINES: usize = 50;
 
 #[derive(Template)]
 #[template(path = "compare.html")]
@@ -38,31 +37,34 @@ struct ComparePage<'a> {
 /// # Errors
 /// A page or plot that cannot be drawn or written.
 pub fn write_comparison(folder: &Path, comparison: &Comparison) -> Result<PathBuf, ReportError> {
-    let gathered: Vec<Gathered> =
-        comparison.methods.iter().map(|method| Gathered::of(folder, method)).collect();
-    crate::write_made(folder, &comparison_page(comparison, &gathered)?)
+    let method_runs: Vec<MethodRuns> =
+        comparison.methods.iter().map(|method| MethodRuns::of(folder, method)).collect();
+    crate::output::write(folder, &comparison_page(comparison, &method_runs)?)
 }
 
-/// The page, from what was gathered of each method's runs.
-pub(crate) fn comparison_page(comparison: &Comparison, gathered: &[Gathered]) -> Result<Made, ReportError> {
-    let plots = ComparePlots::of(comparison, gathered)?;
+/// The page, from what was read of each method's runs.
+pub(crate) fn comparison_page(
+    comparison: &Comparison,
+    method_runs: &[MethodRuns],
+) -> Result<RenderedPage, ReportError> {
+    let plots = ComparePlots::of(comparison, method_runs)?;
     let tuned = comparison.methods.iter().filter(|method| !method.trials.is_empty());
     let page = ComparePage {
         comparison,
         verdict: Verdict::of(comparison),
         table: comparison.table(),
         plots: &plots,
-        failures: told(comparison.failures()),
-        unread: told(gathered.iter().flat_map(|found| found.unread.iter().cloned()).collect()),
+        failures: truncated(comparison.failures()),
+        unread: truncated(method_runs.iter().flat_map(|found| found.unread.iter().cloned()).collect()),
         tuned: tuned.map(|method| (method, values(&method.tuned))).collect(),
     };
     let text = page.render().map_err(|error| ReportError::Drawing(error.to_string()))?;
-    Ok(Made { page: text, plots: plots.all().cloned().collect() })
+    Ok(RenderedPage { page: text, plots: plots.all().cloned().collect() })
 }
 
-fn told(mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(MOST_TOLD);
-    lines.truncate(MOST_TOLD);
+fn truncated(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }
@@ -132,6 +134,6 @@ mod tests {
         let page = std::fs::read_to_string(write_comparison(folder.path(), &comparison).unwrap()).unwrap();
         assert!(!page.contains("<script>alert") && page.contains("alert(1)"), "{page}");
         assert!(!page.contains("http://") && !page.contains("https://"), "it needs nothing from elsewhere");
-        assert!(page.contains("Nothing was judged"));
+        assert!(page.contains("Nothing was evaluated"));
     }
 }

@@ -2,15 +2,15 @@
 
 use fedsi_compare::Comparison;
 use fedsi_compare::comparison::MethodResult;
-use fedsi_compare::statistics::{Metric, Standing};
+use fedsi_compare::statistics::{Metric, MetricResult};
 
 use crate::headline::Tile;
 
-/// A difference with less than this chance of being one is told as one.
+/// A difference with a p-value below this is called significant.
 const LEVEL: f64 = 0.05;
 
-/// Two differences are alike by chance too often for a test of them to be told in words.
-pub(crate) const FEWEST_SEEDS: usize = 3;
+/// With fewer seeds the verdict reports no test: two differences are alike by chance too often.
+pub(crate) const MIN_SEEDS: usize = 3;
 
 /// Who is best, by what, and by how much.
 pub(crate) struct Verdict {
@@ -25,7 +25,7 @@ impl Verdict {
         let tested = comparison.metrics.iter().filter(|metric| metric.tested);
         let mut lines: Vec<String> = tested.filter_map(|metric| line(comparison, metric)).collect();
         if lines.is_empty() {
-            lines.push("Nothing was judged: no method has a complete run with test data.".to_owned());
+            lines.push("Nothing was evaluated: no method has a complete run with test data.".to_owned());
         }
         let shown = comparison.metrics.iter().filter(|metric| metric.shown);
         Self { lines, tiles: shown.filter_map(|metric| tile(comparison, metric)).collect() }
@@ -33,15 +33,15 @@ impl Verdict {
 }
 
 /// Methods with a rank by this score, the best first.
-fn ranked<'a>(comparison: &'a Comparison, metric: &Metric) -> Vec<(&'a MethodResult, &'a Standing, f64)> {
+fn ranked<'a>(comparison: &'a Comparison, metric: &Metric) -> Vec<(&'a MethodResult, &'a MetricResult, f64)> {
     let found = comparison.methods.iter().filter_map(|method| {
-        let standing = method.metrics.get(&metric.key)?;
-        standing.rank?;
-        Some((method, standing, standing.mean?))
+        let result = method.metrics.get(&metric.key)?;
+        result.rank?;
+        Some((method, result, result.mean?))
     });
     let mut all: Vec<_> = found.collect();
     // The first of equals is what the others are tested against.
-    all.sort_by_key(|(_, standing, _)| standing.rank);
+    all.sort_by_key(|(_, result, _)| result.rank);
     all
 }
 
@@ -58,16 +58,14 @@ fn line(comparison: &Comparison, metric: &Metric) -> Option<String> {
         text.push_str(", the only one with all its runs.");
         return Some(text);
     }
-    let rivals = &all[1..];
-    let tested: Vec<(&str, f64)> = rivals
-        .iter()
-        .filter_map(|(method, standing, _)| Some((method.title.as_str(), standing.p?)))
-        .collect();
-    let (second, _, next) = rivals[0];
+    let others = &all[1..];
+    let tested: Vec<(&str, f64)> =
+        others.iter().filter_map(|(method, result, _)| Some((method.title.as_str(), result.p?))).collect();
+    let (second, _, next) = others[0];
     text.push_str(&format!(", before {} ({}). ", second.title, score(metric, next)));
-    if tested.is_empty() || comparison.seeds.len() < FEWEST_SEEDS {
+    if tested.is_empty() || comparison.seeds.len() < MIN_SEEDS {
         let seeds = if comparison.seeds.len() == 2 { "Two seeds are" } else { "One seed is" };
-        text.push_str(&format!("{seeds} too few to say whether that is more than chance."));
+        text.push_str(&format!("{seeds} too few for a significance test."));
         return Some(text);
     }
     let adjusted = holm(&tested.iter().map(|(_, p)| *p).collect::<Vec<_>>());
@@ -76,12 +74,15 @@ fn line(comparison: &Comparison, metric: &Metric) -> Option<String> {
         if *p < LEVEL { beaten.push(*name) } else { close.push(*name) }
     }
     text.push_str(&match (beaten.len(), close.len()) {
-        (_, 0) => "It is ahead of every other by more than chance.".to_owned(),
-        (0, _) => format!(
-            "No other is told apart from it over {} seeds: the differences may be chance.",
-            comparison.seeds.len()
+        (_, 0) => "Significantly better than every other method.".to_owned(),
+        (0, _) => {
+            format!("No difference from another method is significant over {} seeds.", comparison.seeds.len())
+        }
+        _ => format!(
+            "Significantly better than {}; no significant difference from {}.",
+            list(&beaten),
+            list(&close)
         ),
-        _ => format!("Ahead by more than chance of {}; not told apart from {}.", list(&beaten), list(&close)),
     });
     Some(text)
 }

@@ -12,7 +12,7 @@ use plotters::style::{FontStyle, register_font};
 
 use crate::ReportError;
 
-// Okabe and Ito's colours: they tell apart for every kind of sight.
+// Okabe and Ito's colours: distinguishable with every kind of colour vision.
 pub(super) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(super) const VERMILION: RGBColor = RGBColor(213, 94, 0);
 pub(super) const ORANGE: RGBColor = RGBColor(230, 159, 0);
@@ -207,6 +207,17 @@ impl Pen {
 
     pub(super) fn stroke(self, colour: impl Into<RGBAColor>, width: f64) -> ShapeStyle {
         ShapeStyle { color: colour.into(), filled: false, stroke_width: self.px(width).max(1) as u32 }
+    }
+
+    /// A line of what would be perfect.
+    pub(super) fn ideal<DB: DrawingBackend>(
+        self,
+        chart: &mut Chart<'_, DB>,
+        ends: [(f64, f64); 2],
+    ) -> Result<(), ReportError> {
+        let (dash, gap) = (self.px(5.0) as u32, self.px(4.0) as u32);
+        let dashes = DashedLineSeries::new(ends, dash, gap, self.stroke(SOFT, 1.0));
+        chart.draw_series(dashes).map(|_| ()).map_err(failed)
     }
 
     pub(super) fn text(self, colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {

@@ -2,17 +2,17 @@
 
 use fedsi_compare::Comparison;
 use fedsi_compare::comparison::{MethodResult, RunResult};
-use fedsi_compare::statistics::{Metric, Standing};
+use fedsi_compare::statistics::{Metric, MetricResult};
 use fedsi_metrics::Summary as Spread;
 
 use super::canvas::{Axes, Drawing, NAMED, drawing, number, percent, whole};
-use super::looks::Look;
-use super::overlay::{Curve, Overlay};
-use super::small::Small;
-use super::tally::{Row, Tallies};
-use super::tradeoff::{Spot, Tradeoff};
+use super::method_curves::{MethodCurve, MethodCurves};
+use super::method_style::MethodStyle;
+use super::small_calibration::SmallCalibration;
+use super::tradeoff::{MethodPoint, Tradeoff};
+use super::win_loss::{WinLossBars, WinLossRow};
 use crate::ReportError;
-use crate::comparison::gathered::{Calibration, Gathered, Points};
+use crate::method_runs::{Calibration, MethodRuns, Points};
 
 /// A plot with its heading on the page.
 pub(crate) struct Titled {
@@ -37,7 +37,7 @@ pub(crate) struct ComparePlots {
 }
 
 impl ComparePlots {
-    pub(crate) fn of(comparison: &Comparison, gathered: &[Gathered]) -> Result<Self, ReportError> {
+    pub(crate) fn of(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Self, ReportError> {
         let held_out = if comparison.metrics.first().is_some_and(|metric| metric.is_share) {
             ("held-out accuracy", percent as fn(&f64) -> String)
         } else {
@@ -46,11 +46,11 @@ impl ComparePlots {
         Ok(Self {
             tradeoff: tradeoff(comparison)?,
             wins: wins(comparison)?,
-            calibration: calibration(comparison, gathered)?,
-            loss: overlay("learning-curves", ("training loss", number), comparison, gathered, |one| {
+            calibration: calibration(comparison, method_runs)?,
+            loss: overlay("learning-curves", ("training loss", number), comparison, method_runs, |one| {
                 &one.loss
             })?,
-            held_out: overlay("held-out-curves", held_out, comparison, gathered, |one| &one.held_out)?,
+            held_out: overlay("held-out-curves", held_out, comparison, method_runs, |one| &one.held_out)?,
             cost: cost(comparison)?,
         })
     }
@@ -62,12 +62,12 @@ impl ComparePlots {
     }
 }
 
-/// The look of a method is that of its place in the list.
-fn looks(comparison: &Comparison) -> impl Iterator<Item = (Look, &MethodResult)> {
-    comparison.methods.iter().enumerate().map(|(place, method)| (Look::of(place), method))
+/// The style of a method is that of its place in the list.
+fn styles(comparison: &Comparison) -> impl Iterator<Item = (MethodStyle, &MethodResult)> {
+    comparison.methods.iter().enumerate().map(|(place, method)| (MethodStyle::of(place), method))
 }
 
-fn standing<'a>(method: &'a MethodResult, metric: &Metric) -> Option<&'a Standing> {
+fn metric_result<'a>(method: &'a MethodResult, metric: &Metric) -> Option<&'a MetricResult> {
     method.metrics.get(&metric.key)
 }
 
@@ -88,30 +88,30 @@ fn around(values: impl Iterator<Item = (f64, f64)> + Clone) -> std::ops::Range<f
 }
 
 /// Methods by two scores.
-fn spots<'a>(comparison: &'a Comparison, x: &Metric, y: &Metric) -> Vec<Spot<'a>> {
-    let spot = |(look, method): (Look, &'a MethodResult)| {
-        let (x, y) = (standing(method, x)?, standing(method, y)?);
+fn points<'a>(comparison: &'a Comparison, x: &Metric, y: &Metric) -> Vec<MethodPoint<'a>> {
+    let point = |(style, method): (MethodStyle, &'a MethodResult)| {
+        let (x, y) = (metric_result(method, x)?, metric_result(method, y)?);
         let deviation = (x.std.unwrap_or(0.0), y.std.unwrap_or(0.0));
-        Some(Spot { name: &method.title, look, mean: (x.mean?, y.mean?), deviation })
+        Some(MethodPoint { name: &method.title, style, mean: (x.mean?, y.mean?), deviation })
     };
-    looks(comparison).filter_map(spot).collect()
+    styles(comparison).filter_map(point).collect()
 }
 
 fn scatter(
     name: &str,
-    spots: Vec<Spot<'_>>,
+    points: Vec<MethodPoint<'_>>,
     (x_name, x_label): (&str, fn(&f64) -> String),
     (y_name, y_label): (&str, fn(&f64) -> String),
 ) -> Result<Drawing, ReportError> {
-    let x = around(spots.iter().map(|spot| (spot.mean.0, spot.deviation.0)));
-    let y = around(spots.iter().map(|spot| (spot.mean.1, spot.deviation.1)));
-    let places = spots
+    let x = around(points.iter().map(|point| (point.mean.0, point.deviation.0)));
+    let y = around(points.iter().map(|point| (point.mean.1, point.deviation.1)));
+    let places = points
         .iter()
-        .map(|spot| format!("{} {} and {}", spot.name, x_label(&spot.mean.0), y_label(&spot.mean.1)));
+        .map(|point| format!("{} {} and {}", point.name, x_label(&point.mean.0), y_label(&point.mean.1)));
     let about =
         format!("{y_name} against {x_name}, a point a method: {}", places.collect::<Vec<_>>().join("; "));
     let axes = Axes { x, y, x_name, y_name, x_label, y_label, y_labels: 6, space: NAMED };
-    drawing(name, &about, false, &Tradeoff { axes, spots })
+    drawing(name, &about, false, &Tradeoff { axes, points })
 }
 
 /// The main score against NLL.
@@ -119,20 +119,21 @@ fn tradeoff(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
     let main = comparison.metrics.first();
     let nll = comparison.metrics.iter().find(|metric| metric.key == "nll");
     let (Some(main), Some(nll)) = (main, nll) else { return Ok(Vec::new()) };
-    let all = spots(comparison, main, nll);
+    let all = points(comparison, main, nll);
     if all.len() < 2 {
         return Ok(Vec::new());
     }
     let (x, y) = ((main.title.as_str(), labels(main)), ("NLL, nats a sample", labels(nll)));
-    let mut order: Vec<&Spot<'_>> = all.iter().collect();
+    let mut order: Vec<&MethodPoint<'_>> = all.iter().collect();
     order.sort_by(|a, b| a.mean.1.total_cmp(&b.mean.1));
-    let better: Vec<Spot<'_>> = order.iter().take(all.len().div_ceil(2)).map(|&spot| spot.clone()).collect();
-    let width = |spots: &[Spot<'_>], of: fn(&Spot<'_>) -> f64| {
-        Spread::of(spots.iter().map(of)).map_or(0.0, |spread| spread.max - spread.min)
+    let better: Vec<MethodPoint<'_>> =
+        order.iter().take(all.len().div_ceil(2)).map(|&point| point.clone()).collect();
+    let width = |points: &[MethodPoint<'_>], of: fn(&MethodPoint<'_>) -> f64| {
+        Spread::of(points.iter().map(of)).map_or(0.0, |spread| spread.max - spread.min)
     };
     let is_crowded = better.len() > 2
-        && width(&all, |spot| spot.mean.1) > 4.0 * width(&better, |spot| spot.mean.1)
-        && width(&all, |spot| spot.mean.0) > 2.0 * width(&better, |spot| spot.mean.0);
+        && width(&all, |point| point.mean.1) > 4.0 * width(&better, |point| point.mean.1)
+        && width(&all, |point| point.mean.0) > 2.0 * width(&better, |point| point.mean.0);
     let title = format!("{} against NLL", capital(&main.title));
     let mut made = vec![Titled {
         title: title.clone(),
@@ -159,13 +160,13 @@ pub(crate) fn capital(word: &str) -> String {
 fn wins(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
     let mut made = Vec::new();
     for metric in comparison.metrics.iter().filter(|metric| metric.tested) {
-        let best = looks(comparison).find(|(_, method)| {
-            standing(method, metric)
+        let best = styles(comparison).find(|(_, method)| {
+            metric_result(method, metric)
                 .is_some_and(|found| found.rank == Some(1) && found.p.is_none() && is_blank(found))
         });
         let Some((_, best)) = best else { continue };
-        let row = |(look, method)| row(metric, best, look, method);
-        let rows: Vec<Row<'_>> = looks(comparison).map(row).collect();
+        let row = |(style, method)| row(metric, best, style, method);
+        let rows: Vec<WinLossRow<'_>> = styles(comparison).map(row).collect();
         if rows.iter().all(|row| row.counts.is_none()) {
             continue;
         }
@@ -178,7 +179,12 @@ fn wins(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
         let axis = format!("clients of all seeds, {} against {}", metric.title, best.title);
         made.push(Titled {
             title: format!("By {}, against {}", metric.title, best.title),
-            plot: drawing(&format!("wins-{}", metric.key), &about, false, &Tallies { rows, axis: &axis })?,
+            plot: drawing(
+                &format!("wins-{}", metric.key),
+                &about,
+                false,
+                &WinLossBars { rows, axis: &axis },
+            )?,
             note: String::new(),
         });
     }
@@ -186,43 +192,52 @@ fn wins(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
 }
 
 /// Whether nothing was counted against another method.
-const fn is_blank(found: &Standing) -> bool {
+const fn is_blank(found: &MetricResult) -> bool {
     found.against_best.wins + found.against_best.losses + found.against_best.ties == 0
 }
 
-fn row<'a>(metric: &Metric, best: &MethodResult, look: Look, method: &'a MethodResult) -> Row<'a> {
-    let counts = standing(method, metric).filter(|found| !is_blank(found)).map(|found| {
-        let tally = found.against_best;
-        [tally.wins, tally.ties, tally.losses]
+fn row<'a>(
+    metric: &Metric,
+    best: &MethodResult,
+    style: MethodStyle,
+    method: &'a MethodResult,
+) -> WinLossRow<'a> {
+    let counts = metric_result(method, metric).filter(|found| !is_blank(found)).map(|found| {
+        let counts = found.against_best;
+        [counts.wins, counts.ties, counts.losses]
     });
     let instead = match (method.name == best.name, method.runs.is_empty()) {
         (true, _) => "the best: the others are counted against it",
         (false, true) => "no runs",
         (false, false) => "nothing to count",
     };
-    Row { name: &method.title, look, counts, instead }
+    WinLossRow { name: &method.title, style, counts, instead }
 }
 
 /// A small diagram for every method with predictions.
-fn calibration(comparison: &Comparison, gathered: &[Gathered]) -> Result<Vec<Titled>, ReportError> {
+fn calibration(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Vec<Titled>, ReportError> {
     let mut made = Vec::new();
-    for (method, found) in comparison.methods.iter().zip(gathered) {
+    for (method, found) in comparison.methods.iter().zip(method_runs) {
         let Some(calibration) = &found.calibration else { continue };
         let (name, note, small) = match calibration {
-            Calibration::Reliability { bins, ece } => {
-                (format!("reliability-{}", method.name), format!("ECE {ece:.3}"), Small::Reliability(bins))
-            }
+            Calibration::Reliability { bins, ece } => (
+                format!("reliability-{}", method.name),
+                format!("ECE {ece:.3}"),
+                SmallCalibration::Reliability(bins),
+            ),
             Calibration::Coverage { points, inside } => {
                 let note = format!("{:.0}% inside the 90% interval", 100.0 * inside);
-                (format!("coverage-{}", method.name), note, Small::Coverage(points))
+                (format!("coverage-{}", method.name), note, SmallCalibration::Coverage(points))
             }
         };
-        let runs = crate::words::counted(found.runs, "run");
+        let runs = crate::format::counted(found.runs, "run");
         let about = match small {
-            Small::Reliability(_) => {
+            SmallCalibration::Reliability(_) => {
                 format!("Reliability diagram of {}, {runs} pooled: {note}", method.title)
             }
-            Small::Coverage(_) => format!("Coverage of {}'s intervals, {runs} pooled: {note}", method.title),
+            SmallCalibration::Coverage(_) => {
+                format!("Coverage of {}'s intervals, {runs} pooled: {note}", method.title)
+            }
         };
         let plot = drawing(&file_name(&name), &about, false, &small)?;
         made.push(Titled { title: method.title.clone(), plot, note });
@@ -240,17 +255,17 @@ fn overlay(
     name: &str,
     (axis, label): (&str, fn(&f64) -> String),
     comparison: &Comparison,
-    gathered: &[Gathered],
-    of: impl Fn(&Gathered) -> &Points,
+    method_runs: &[MethodRuns],
+    of: impl Fn(&MethodRuns) -> &Points,
 ) -> Result<Option<Drawing>, ReportError> {
-    let curves = looks(comparison).zip(gathered).filter(|(_, found)| !of(found).is_empty());
-    let curves: Vec<Curve<'_>> = curves
-        .map(|((look, method), found)| Curve { name: &method.title, look, points: of(found).clone() })
+    let curves = styles(comparison).zip(method_runs).filter(|(_, found)| !of(found).is_empty());
+    let curves: Vec<MethodCurve<'_>> = curves
+        .map(|((style, method), found)| MethodCurve { name: &method.title, style, points: of(found).clone() })
         .collect();
     if curves.is_empty() {
         return Ok(None);
     }
-    let highest = |curve: &Curve<'_>| curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let highest = |curve: &MethodCurve<'_>| curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
     let tops: Vec<f64> = curves.iter().map(highest).collect();
     // One method that starts far above the others would press them to the ground.
     let usual = fedsi_metrics::quantile(&tops, 0.5).unwrap_or(1.0);
@@ -270,7 +285,7 @@ fn overlay(
         y_labels: 6,
         space: NAMED,
     };
-    drawing(name, &about, false, &Overlay { axes, curves }).map(Some)
+    drawing(name, &about, false, &MethodCurves { axes, curves }).map(Some)
 }
 
 /// What a run cost.
@@ -287,23 +302,28 @@ fn cost(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
     ];
     let mut made = Vec::new();
     for (name, title, axis, of) in kinds {
-        let spot = |(look, method): (Look, _)| {
+        let point = |(style, method): (MethodStyle, _)| {
             let method: &MethodResult = method;
-            let found = standing(method, main)?;
+            let found = metric_result(method, main)?;
             let spread = Spread::of(method.runs.iter().map(of))?;
             let deviation = (spread.std_dev.unwrap_or(0.0), found.std.unwrap_or(0.0));
-            Some((look, method, (spread.mean, found.mean?), deviation))
+            Some((style, method, (spread.mean, found.mean?), deviation))
         };
-        let spots: Vec<Spot<'_>> = looks(comparison)
-            .filter_map(spot)
-            .map(|(look, method, mean, deviation)| Spot { name: &method.title, look, mean, deviation })
+        let points: Vec<MethodPoint<'_>> = styles(comparison)
+            .filter_map(point)
+            .map(|(style, method, mean, deviation)| MethodPoint {
+                name: &method.title,
+                style,
+                mean,
+                deviation,
+            })
             .collect();
-        if spots.len() < 2 || spots.iter().all(|spot| spot.mean.0 == 0.0) {
+        if points.len() < 2 || points.iter().all(|point| point.mean.0 == 0.0) {
             continue;
         }
         made.push(Titled {
             title: format!("{} against {title}", capital(&main.title)),
-            plot: scatter(name, spots, (axis, number), (&main.title, labels(main)))?,
+            plot: scatter(name, points, (axis, number), (&main.title, labels(main)))?,
             note: String::new(),
         });
     }

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::canvas::{Axes, BLUE, INK, ORANGE, Panel, Pen, Plot, SOFT, VERMILION, failed};
+use super::canvas::{Axes, BLUE, INK, ORANGE, Panel, Pen, Plot, VERMILION, failed};
 use crate::ReportError;
 
 /// One or a few curves over the same axes.
@@ -33,9 +33,7 @@ impl Plot for Lines<'_> {
     ) -> Result<Vec<Panel>, ReportError> {
         let (mut chart, panel) = self.axes.draw(area, pen)?;
         if let Some(line) = self.ideal {
-            let dashes =
-                DashedLineSeries::new(line, pen.px(5.0) as u32, pen.px(4.0) as u32, pen.stroke(SOFT, 1.0));
-            chart.draw_series(dashes).map_err(failed)?;
+            pen.ideal(&mut chart, line)?;
         }
         if !series {
             return Ok(vec![panel]);

@@ -3,27 +3,30 @@
 mod bars;
 mod canvas;
 mod compare;
-mod heat;
+mod heatmap;
+mod histograms;
 mod lines;
-mod looks;
-mod overlay;
+mod method_curves;
+mod method_style;
 mod reliability;
-mod ridges;
 mod scatter;
-mod small;
-mod tally;
+mod small_calibration;
 mod tradeoff;
 mod uncertainty;
+mod win_loss;
 
-use fedsi_fl::exhibits::{Exhibits, Selection, SelectionMap};
-use fedsi_fl::record::{ClientScores, PosteriorKind, RoundRecord, Scores, Summary};
+use fedsi_fl::client::PosteriorKind;
+use fedsi_fl::scores::Scores;
+use fedsi_fl::simulation::RoundRecord;
+use fedsi_run::report_data::{ReportData, Selection, SelectionMap};
+use fedsi_run::{ClientScores, Summary};
 
-use crate::words::{bytes, grouped};
+use crate::format::{bytes, grouped};
 use crate::{ReportError, RunFiles};
 
 use bars::{Bar, Bars};
 use canvas::{Axes, NAMED, drawing, number, percent, upper_end, whole};
-use heat::Heat;
+use heatmap::Heatmap;
 use lines::Lines;
 use scatter::Scatter;
 
@@ -36,10 +39,10 @@ const PARTITION_ROWS: usize = 50;
 const PARTITION_COLUMNS: usize = 60;
 
 /// Points of a curve: more than a screen can show would only weigh.
-const MOST_POINTS: usize = 1_000;
+const MAX_POINTS: usize = 1_000;
 
 /// Cells of a map, each way.
-const MOST_CELLS: usize = 64;
+const MAX_CELLS: usize = 64;
 
 /// Everything drawn of a run but its uncertainty.
 pub(crate) struct RunPlots {
@@ -57,14 +60,14 @@ pub(crate) struct RunPlots {
 impl RunPlots {
     /// `listed` clients have a dot each.
     pub(crate) fn of(files: &RunFiles, listed: &[&ClientScores]) -> Result<Self, ReportError> {
-        let (rounds, exhibits) = (&files.rounds, files.exhibits.as_ref());
-        let selection = exhibits.and_then(|found| found.selection.as_ref());
+        let (rounds, report_data) = (&files.rounds, files.report_data.as_ref());
+        let selection = report_data.and_then(|found| found.selection.as_ref());
         Ok(Self {
             clients: clients(listed)?,
             loss: over_rounds("learning-curve", "training loss", rounds, |record| record.train_loss, number)?,
             validation: validation(rounds)?,
             layers: selection.map(layers).transpose()?,
-            map: exhibits.and_then(|found| map(found).transpose()).transpose()?,
+            map: report_data.and_then(|found| map(found).transpose()).transpose()?,
             overlap: over_rounds(
                 "subnetwork-overlap",
                 "overlap of two clients",
@@ -74,7 +77,7 @@ impl RunPlots {
             )?,
             seconds: seconds(&files.summary)?,
             bytes: traffic(&files.summary)?,
-            partition: exhibits
+            partition: report_data
                 .and_then(|found| partition(found, &files.summary.clients).transpose())
                 .transpose()?,
         })
@@ -99,7 +102,7 @@ fn over_rounds(
 ) -> Result<Option<Drawing>, ReportError> {
     let points: Vec<(f64, f64)> =
         rounds.iter().filter_map(|record| Some((record.round as f64, of(record)?))).collect();
-    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let step = points.len().div_ceil(MAX_POINTS).max(1);
     let points: Vec<(f64, f64)> = points.iter().copied().rev().step_by(step).rev().collect();
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Ok(None) };
     let about =
@@ -196,25 +199,29 @@ pub(crate) const fn client_place(scores: &Scores) -> Option<(f64, f64)> {
 }
 
 /// Who holds how many training samples of which class.
-fn partition(exhibits: &Exhibits, clients: &[ClientScores]) -> Result<Option<Drawing>, ReportError> {
-    let rows = exhibits.train.iter().take(PARTITION_ROWS);
-    let columns = exhibits.train.first().map_or(0, |row| row.len().min(PARTITION_COLUMNS));
+fn partition(report_data: &ReportData, clients: &[ClientScores]) -> Result<Option<Drawing>, ReportError> {
+    let rows = report_data.train.iter().take(PARTITION_ROWS);
+    let columns = report_data.train.first().map_or(0, |row| row.len().min(PARTITION_COLUMNS));
     let values: Vec<f64> =
         rows.clone().flat_map(|row| row.iter().take(columns)).map(|&count| count as f64).collect();
     if columns == 0 {
         return Ok(None);
     }
-    let is_classes = !exhibits.classes.is_empty();
+    let is_classes = !report_data.classes.is_empty();
     let largest = values.iter().copied().fold(0.0, f64::max);
     let names = clients.iter().take(rows.len()).map(ClientScores::label);
-    let heat = Heat {
+    let heat = Heatmap {
         numbered: rows.len() <= 20 && columns <= 10 && largest < 1e4,
         values: &values,
         columns,
         row_names: names.collect(),
-        column_names: if is_classes { exhibits.classes[..columns].to_vec() } else { vec!["all".to_owned()] },
+        column_names: if is_classes {
+            report_data.classes[..columns].to_vec()
+        } else {
+            vec!["all".to_owned()]
+        },
         row_axis: "client",
-        column_axis: match (is_classes, exhibits.classes.len() > columns) {
+        column_axis: match (is_classes, report_data.classes.len() > columns) {
             (true, false) => "class",
             (true, true) => "class (the first of many)",
             (false, _) => "training samples",
@@ -227,7 +234,7 @@ fn partition(exhibits: &Exhibits, clients: &[ClientScores]) -> Result<Option<Dra
 
 /// How much of each tensor has a distribution.
 fn layers(selection: &Selection) -> Result<Drawing, ReportError> {
-    let bar = |found: &fedsi_fl::exhibits::TensorSelection| {
+    let bar = |found: &fedsi_run::report_data::TensorSelection| {
         let share = found.chosen / found.of.max(1) as f64;
         let chosen = if found.chosen < 10.0 { number(&found.chosen) } else { grouped(found.chosen) };
         let words = format!("{chosen} of {} ({:.1}%)", grouped(found.of as f64), 100.0 * share);
@@ -241,12 +248,12 @@ fn layers(selection: &Selection) -> Result<Drawing, ReportError> {
 }
 
 /// The first layer over the pixels it looks at, or over its kernel.
-fn map(exhibits: &Exhibits) -> Result<Option<Drawing>, ReportError> {
-    let Some(found) = exhibits.selection.as_ref().and_then(|found| found.map.as_ref()) else {
+fn map(report_data: &ReportData) -> Result<Option<Drawing>, ReportError> {
+    let Some(found) = report_data.selection.as_ref().and_then(|found| found.map.as_ref()) else {
         return Ok(None);
     };
     // Kept images are never larger than those the network sees.
-    let is_kernel = exhibits.image.is_some_and(|[_, height, _]| found.height < height);
+    let is_kernel = report_data.image.is_some_and(|[_, height, _]| found.height < height);
     let (axis, place) = if is_kernel {
         ("the first layer's weights, over its kernel", "place in the kernel")
     } else {
@@ -254,7 +261,7 @@ fn map(exhibits: &Exhibits) -> Result<Option<Drawing>, ReportError> {
     };
     let (shares, width) = coarser(found);
     let largest = shares.iter().copied().fold(0.0, f64::max);
-    let heat = Heat {
+    let heat = Heatmap {
         values: &shares,
         columns: width,
         row_names: Vec::new(),
@@ -273,9 +280,9 @@ fn map(exhibits: &Exhibits) -> Result<Option<Drawing>, ReportError> {
     drawing("subnetwork-map", &about, false, &heat).map(Some)
 }
 
-/// A map of at most [`MOST_CELLS`] rows and columns: squares of pixels as their mean. Returns its width too.
+/// A map of at most [`MAX_CELLS`] rows and columns: squares of pixels as their mean. Returns its width too.
 fn coarser(found: &SelectionMap) -> (Vec<f64>, usize) {
-    let side = found.height.max(found.width).div_ceil(MOST_CELLS).max(1);
+    let side = found.height.max(found.width).div_ceil(MAX_CELLS).max(1);
     let (height, width) = (found.height.div_ceil(side), found.width.div_ceil(side));
     let (mut sums, mut counts) = (vec![0.0; height * width], vec![0.0; height * width]);
     for (place, share) in found.shares.iter().enumerate() {

@@ -4,7 +4,7 @@ use fedsi_metrics::ReliabilityBin;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::canvas::{Axes, BLUE, LABELLED, NAMED, Panel, Pen, Plot, SOFT, VERMILION, failed, percent};
+use super::canvas::{Axes, BLUE, LABELLED, NAMED, Panel, Pen, Plot, VERMILION, failed, percent};
 use crate::ReportError;
 
 /// Accuracy against confidence, and how many predictions stand behind each bar.
@@ -41,10 +41,7 @@ impl Plot for Reliability<'_> {
             Axes { x_name: "confidence", y_name: "share", y_labels: 3, space: NAMED, ..upper_like(&upper) };
         let (mut diagram, diagram_panel) = upper.draw(&above, pen)?;
         let (mut histogram, histogram_panel) = lower.draw(&below, pen)?;
-        let diagonal = [(0.0, 0.0), (1.0, 1.0)];
-        let dashes =
-            DashedLineSeries::new(diagonal, pen.px(5.0) as u32, pen.px(4.0) as u32, pen.stroke(SOFT, 1.0));
-        diagram.draw_series(dashes).map_err(failed)?;
+        pen.ideal(&mut diagram, [(0.0, 0.0), (1.0, 1.0)])?;
         let panels = vec![diagram_panel, histogram_panel];
         let total: usize = self.bins.iter().map(|bin| bin.count).sum();
         if !series || total == 0 {

@@ -5,14 +5,14 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{Axes, Panel, Pen, Plot, SOFT, failed};
-use super::looks::{LETTER_WIDTH, LINE_HEIGHT, Look, label};
+use super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, label};
 use crate::ReportError;
 
 /// One method: its means, and their deviations over seeds where there are any.
 #[derive(Clone)]
-pub(super) struct Spot<'a> {
+pub(super) struct MethodPoint<'a> {
     pub(super) name: &'a str,
-    pub(super) look: Look,
+    pub(super) style: MethodStyle,
     pub(super) mean: (f64, f64),
     pub(super) deviation: (f64, f64),
 }
@@ -20,7 +20,7 @@ pub(super) struct Spot<'a> {
 /// Methods by two of their scores.
 pub(super) struct Tradeoff<'a> {
     pub(super) axes: Axes<'a>,
-    pub(super) spots: Vec<Spot<'a>>,
+    pub(super) points: Vec<MethodPoint<'a>>,
 }
 
 /// A rectangle of pixels: left, top, right, bottom.
@@ -45,12 +45,13 @@ impl Plot for Tradeoff<'_> {
             let Axes { x: across, y: up, .. } = &self.axes;
             chart.backend_coord(&(x.clamp(across.start, across.end), y.clamp(up.start, up.end)))
         };
-        let places: Vec<(i32, i32)> = self.spots.iter().map(|spot| pixel(spot.mean.0, spot.mean.1)).collect();
+        let places: Vec<(i32, i32)> =
+            self.points.iter().map(|point| pixel(point.mean.0, point.mean.1)).collect();
         let unit = f64::from(pen.px(100.0)) / 100.0;
         let mut lines: Vec<Box4> = Vec::new();
-        for spot in &self.spots {
-            let ((x, y), (dx, dy)) = (spot.mean, spot.deviation);
-            let stroke = pen.stroke(spot.look.colour().mix(0.7), 1.0);
+        for point in &self.points {
+            let ((x, y), (dx, dy)) = (point.mean, point.deviation);
+            let stroke = pen.stroke(point.style.colour().mix(0.7), 1.0);
             let whiskers =
                 [(dx, [pixel(x - dx, y), pixel(x + dx, y)]), (dy, [pixel(x, y - dy), pixel(x, y + dy)])];
             for (_, path) in whiskers.into_iter().filter(|(length, _)| *length > 0.0) {
@@ -60,12 +61,12 @@ impl Plot for Tradeoff<'_> {
                 lines.push((from.0 - air, to.1.min(from.1) - air, to.0 + air, to.1.max(from.1) + air));
             }
         }
-        for (spot, &place) in self.spots.iter().zip(&places) {
-            spot.look.mark(area, pen, place)?;
+        for (point, &place) in self.points.iter().zip(&places) {
+            point.style.mark(area, pen, place)?;
         }
         let (columns, rows) = chart.plotting_area().get_pixel_range();
         let frame = [columns.start, rows.start, columns.end, rows.end].map(f64::from);
-        let names: Vec<&str> = self.spots.iter().map(|spot| spot.name).collect();
+        let names: Vec<&str> = self.points.iter().map(|point| point.name).collect();
         for (at, &(x, y)) in named(&names, &places, &lines, (frame[0], frame[1], frame[2], frame[3]), unit)
             .into_iter()
             .zip(&places)

@@ -1,11 +1,11 @@
-//! Plots that ask whether a model knows what it does not know; each is redrawn for the client that is chosen.
+//! Plots of calibration and uncertainty; each is redrawn for the client that is chosen.
 
 use fedsi_metrics::Summary as Spread;
 
 use super::canvas::{BLUE, ORANGE, VERMILION};
+use super::histograms::{Histogram, Histograms};
 use super::lines::Lines;
 use super::reliability::Reliability;
-use super::ridges::{Ridge, Ridges};
 use super::{Axes, Drawing, NAMED, drawing, number, percent, upper_end};
 use crate::ReportError;
 use crate::series::{COVERAGES, ClassSeries, LEVELS, RESIDUAL_BINS, RESIDUALS, RunSeries, ValueSeries};
@@ -90,11 +90,11 @@ fn curve(risk: &[f64]) -> Vec<(f64, f64)> {
 
 fn entropy(pooled: &ClassSeries, classes: usize) -> Result<Drawing, ReportError> {
     let names = [("right", BLUE), ("wrong", VERMILION), ("unseen classes", ORANGE)];
-    let ridges = pooled.entropy.iter().zip(names);
-    let ridges = Ridges {
+    let histograms = pooled.entropy.iter().zip(names);
+    let histograms = Histograms {
         x_name: "entropy of the prediction, nats",
         x: 0.0..(classes.max(2) as f64).ln(),
-        ridges: ridges.map(|(counts, (name, colour))| Ridge { name, counts, colour }).collect(),
+        histograms: histograms.map(|(counts, (name, colour))| Histogram { name, counts, colour }).collect(),
         ideal: Vec::new(),
     };
     let counts = pooled.entropy.each_ref().map(|counts| counts.iter().sum::<usize>());
@@ -102,7 +102,7 @@ fn entropy(pooled: &ClassSeries, classes: usize) -> Result<Drawing, ReportError>
         "Histograms of entropy: {} right, {} wrong predictions, {} of classes the client never saw",
         counts[0], counts[1], counts[2]
     );
-    drawing("entropy", &about, true, &ridges)
+    drawing("entropy", &about, true, &histograms)
 }
 
 fn intervals(pooled: &ValueSeries) -> Result<Drawing, ReportError> {
@@ -138,17 +138,17 @@ fn residuals(pooled: &ValueSeries) -> Result<Drawing, ReportError> {
         let z = RESIDUALS * (f64::from(step) / 40.0 - 1.0);
         (z, width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt())
     });
-    let ridges = Ridges {
+    let histograms = Histograms {
         x_name: "(target - prediction) / predicted deviation",
         x: -RESIDUALS..RESIDUALS,
-        ridges: vec![Ridge { name: "targets", counts: &pooled.residuals, colour: BLUE }],
+        histograms: vec![Histogram { name: "targets", counts: &pooled.residuals, colour: BLUE }],
         ideal: normal.collect(),
     };
     drawing(
         "residuals",
         "Histogram of errors over predicted deviations, beside the normal curve",
         true,
-        &ridges,
+        &histograms,
     )
 }
 

@@ -5,28 +5,28 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, VERMILION, failed};
-use super::looks::{LETTER_WIDTH, Look, label};
+use super::method_style::{LETTER_WIDTH, MethodStyle, label};
 use crate::ReportError;
 
 /// One method against the best; none is the best itself, or a method without anything to count.
-pub(super) struct Row<'a> {
+pub(super) struct WinLossRow<'a> {
     pub(super) name: &'a str,
-    pub(super) look: Look,
+    pub(super) style: MethodStyle,
     pub(super) counts: Option<[usize; 3]>,
     /// Said in place of counts.
     pub(super) instead: &'a str,
 }
 
 /// A bar a method: wins from the left, losses from the right, ties between.
-pub(super) struct Tallies<'a> {
-    pub(super) rows: Vec<Row<'a>>,
+pub(super) struct WinLossBars<'a> {
+    pub(super) rows: Vec<WinLossRow<'a>>,
     pub(super) axis: &'a str,
 }
 
 const WIDTH: f64 = 480.0;
 const ROW: f64 = 28.0;
 
-impl Plot for Tallies<'_> {
+impl Plot for WinLossBars<'_> {
     fn size(&self) -> (u32, u32) {
         (WIDTH as u32, (ROW * self.rows.len() as f64 + 52.0) as u32)
     }
@@ -51,7 +51,7 @@ impl Plot for Tallies<'_> {
         }
         for (at, row) in self.rows.iter().enumerate() {
             let top = 26.0 + ROW * at as f64;
-            row.look.mark(area, pen, place(10.0, top + 0.5 * ROW))?;
+            row.style.mark(area, pen, place(10.0, top + 0.5 * ROW))?;
             label(area, pen, row.name, HPos::Left, place(22.0, top + 0.5 * ROW))?;
             let total: usize = row.counts.iter().flatten().sum();
             let Some(counts) = row.counts.filter(|_| total > 0) else {

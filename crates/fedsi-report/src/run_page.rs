@@ -1,26 +1,30 @@
 //! The page of a run.
 
 use askama::Template;
-use fedsi_fl::exhibits::{MOST_GALLERIES, Selection};
+use fedsi_fl::client::PosteriorKind;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::record::{ClientScores, Figure, PosteriorKind, RoundRecord};
+use fedsi_fl::scores::Figure;
+use fedsi_fl::simulation::RoundRecord;
+use fedsi_run::ClientScores;
+use fedsi_run::report_data::{MAX_CLIENTS_WITH_SAMPLES, Selection};
 
-use crate::embed::Embedded;
-use crate::gallery::Gallery;
+use crate::format::{bytes, counted, grouped};
 use crate::headline::Headline;
-use crate::plots::{Drawing, RunPlots, UncertaintyPlots};
+use crate::output::RenderedPage;
+use crate::plots::{RunPlots, UncertaintyPlots};
+use crate::sample_gallery::Gallery;
+use crate::script_data::ScriptData;
 use crate::series::RunSeries;
-use crate::words::{bytes, counted, grouped};
 use crate::{ReportError, RunFiles};
 
 /// Clients a page lists: of more, the worst.
-const MOST_LISTED: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
-/// Updates left out of rounds that are told one by one.
-const MOST_LEFT_OUT: usize = 100;
+/// Updates left out of rounds that are listed one by one.
+const MAX_LEFT_OUT: usize = 100;
 
 /// A row of the table of clients.
-struct Row {
+struct ClientRow {
     id: usize,
     name: String,
     samples: usize,
@@ -35,12 +39,12 @@ struct RunPage<'a> {
     facts: Vec<(&'static str, String)>,
     headline: Headline,
     scores: Vec<Figure>,
-    rows: Vec<Row>,
+    rows: Vec<ClientRow>,
     /// Clients that the table leaves out.
     unlisted: usize,
     plots: &'a RunPlots,
     uncertainty: Option<&'a UncertaintyPlots>,
-    has_foreign: bool,
+    has_unseen: bool,
     gallery: Gallery,
     galleries_of_each: bool,
     classes: &'a [String],
@@ -49,13 +53,7 @@ struct RunPage<'a> {
     data: String,
 }
 
-/// A page and the plots on it.
-pub(crate) struct Made {
-    pub(crate) page: String,
-    pub(crate) plots: Vec<Drawing>,
-}
-
-pub(crate) fn run_page(files: &RunFiles) -> Result<Made, ReportError> {
+pub(crate) fn run_page(files: &RunFiles) -> Result<RenderedPage, ReportError> {
     let summary = &files.summary;
     let listed = listed(&summary.clients);
     let mut ids: Vec<usize> = listed.iter().map(|client| client.id).collect();
@@ -63,11 +61,12 @@ pub(crate) fn run_page(files: &RunFiles) -> Result<Made, ReportError> {
     let series = RunSeries::of(files, &ids)?;
     let plots = RunPlots::of(files, &listed)?;
     let uncertainty = series.as_ref().map(UncertaintyPlots::of).transpose()?;
-    let exhibits = files.exhibits.as_ref();
+    let report_data = files.report_data.as_ref();
     let clients = summary.clients.len();
-    let galleries = exhibits.map(|found| Gallery::by_client(found, clients)).transpose()?.unwrap_or_default();
-    let classes = exhibits.map_or(&[][..], |found| &found.classes);
-    let data = Embedded::new(classes, &listed, series.as_ref(), galleries).json()?;
+    let galleries =
+        report_data.map(|found| Gallery::by_client(found, clients)).transpose()?.unwrap_or_default();
+    let classes = report_data.map_or(&[][..], |found| &found.classes);
+    let data = ScriptData::new(classes, &listed, series.as_ref(), galleries).json()?;
     let page = RunPage {
         files,
         title: title(files),
@@ -78,17 +77,17 @@ pub(crate) fn run_page(files: &RunFiles) -> Result<Made, ReportError> {
         rows: listed.into_iter().map(row).collect(),
         plots: &plots,
         uncertainty: uncertainty.as_ref(),
-        has_foreign: exhibits.is_some_and(|found| !found.foreign.is_empty()),
-        gallery: exhibits.map(Gallery::pooled).transpose()?.unwrap_or_default(),
-        galleries_of_each: clients <= MOST_GALLERIES,
+        has_unseen: report_data.is_some_and(|found| !found.foreign.is_empty()),
+        gallery: report_data.map(Gallery::pooled).transpose()?.unwrap_or_default(),
+        galleries_of_each: clients <= MAX_CLIENTS_WITH_SAMPLES,
         classes,
-        selection: exhibits.and_then(|found| found.selection.as_ref()),
+        selection: report_data.and_then(|found| found.selection.as_ref()),
         left_out: left_out(&files.rounds),
         data,
     };
     let text = page.render().map_err(|error| ReportError::Drawing(error.to_string()))?;
     let own = uncertainty.iter().flat_map(UncertaintyPlots::all).chain(plots.all());
-    Ok(Made { page: text, plots: own.cloned().collect() })
+    Ok(RenderedPage { page: text, plots: own.cloned().collect() })
 }
 
 fn title(files: &RunFiles) -> String {
@@ -105,11 +104,11 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
     let samples: usize = summary.clients.iter().map(|client| client.samples).sum();
     let mut facts = vec![("method", summary.method.clone())];
     if let Some(method) = method {
-        facts.push(("model judged", method.evaluated.to_owned()));
+        facts.push(("model evaluated", method.evaluated.to_owned()));
     }
     facts.push(("data", format!("{} ({})", summary.dataset, summary.size)));
     facts.push(("clients", grouped(summary.clients.len() as f64)));
-    if let Some(found) = &files.exhibits {
+    if let Some(found) = &files.report_data {
         let count: usize = found.train.iter().flatten().sum();
         let of = found.train.len();
         let note = if of < summary.clients.len() { format!(" (first {of} clients)") } else { String::new() };
@@ -119,7 +118,7 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
     facts.push(("rounds", grouped(summary.rounds as f64)));
     facts.push(("seed", summary.seed.to_string()));
     if let Some(peak) = summary.peak_rss_bytes {
-        facts.push(("memory at most", bytes(peak)));
+        facts.push(("peak memory", bytes(peak)));
     }
     facts.push(("fedsi", summary.version.clone()));
     facts
@@ -127,7 +126,7 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
 
 /// The clients of the table, the worst first; those without scores at the end.
 fn listed(clients: &[ClientScores]) -> Vec<&ClientScores> {
-    let badness = |client: &ClientScores| {
+    let loss = |client: &ClientScores| {
         let main = client.scores.figures().first().and_then(|figure| figure.value);
         // A low accuracy is bad, and so is a high error.
         main.map_or(
@@ -136,13 +135,18 @@ fn listed(clients: &[ClientScores]) -> Vec<&ClientScores> {
         )
     };
     let mut all: Vec<&ClientScores> = clients.iter().collect();
-    all.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
-    all.truncate(MOST_LISTED);
+    all.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
+    all.truncate(MAX_LISTED);
     all
 }
 
-fn row(client: &ClientScores) -> Row {
-    Row { id: client.id, name: client.label(), samples: client.samples, figures: client.scores.figures() }
+fn row(client: &ClientScores) -> ClientRow {
+    ClientRow {
+        id: client.id,
+        name: client.label(),
+        samples: client.samples,
+        figures: client.scores.figures(),
+    }
 }
 
 /// Participants whose updates were not used.
@@ -150,8 +154,8 @@ fn left_out(rounds: &[RoundRecord]) -> Vec<String> {
     let all = rounds.iter().flat_map(|record| record.left_out.iter().map(move |out| (record.round, out)));
     let mut lines: Vec<String> =
         all.map(|(round, out)| format!("round {round}: client {}: {}", out.client, out.reason)).collect();
-    let more = lines.len().saturating_sub(MOST_LEFT_OUT);
-    lines.truncate(MOST_LEFT_OUT);
+    let more = lines.len().saturating_sub(MAX_LEFT_OUT);
+    lines.truncate(MAX_LEFT_OUT);
     if more > 0 {
         lines.push(format!("and {more} more, in metrics.jsonl"));
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fedsi_fl::exhibits::{Exhibits, SAMPLES_OF_A_KIND, Sample, SampleKind};
 use fedsi_metrics::entropy;
+use fedsi_run::report_data::{ReportData, SAMPLES_OF_A_KIND, Sample, SampleKind};
 use serde::Serialize;
 
 use crate::{ReportError, image};
@@ -12,7 +12,7 @@ use crate::{ReportError, image};
 const CLASSES_SHOWN: usize = 3;
 
 /// What all clients' pictures may take of the page, in bytes; clients beyond that have their numbers alone.
-const MOST_BYTES: usize = 900_000;
+const MAX_BYTES: usize = 900_000;
 
 /// One sample.
 #[derive(Clone, Debug, Serialize)]
@@ -51,8 +51,8 @@ impl Gallery {
     }
 
     /// The federation's gallery.
-    pub(crate) fn pooled(exhibits: &Exhibits) -> Result<Self, ReportError> {
-        let mut samples: Vec<&Sample> = exhibits.samples.iter().collect();
+    pub(crate) fn pooled(report_data: &ReportData) -> Result<Self, ReportError> {
+        let mut samples: Vec<&Sample> = report_data.samples.iter().collect();
         let score = |sample: &Sample| match sample.kind {
             SampleKind::LeastCertain => entropy(&sample.probabilities),
             SampleKind::ConfidentlyWrong => {
@@ -60,21 +60,21 @@ impl Gallery {
             }
         };
         samples.sort_by(|a, b| score(b).total_cmp(&score(a)));
-        Self::of(&samples, exhibits.image)
+        Self::of(&samples, report_data.image)
     }
 
     /// Each client's own, where samples of each were kept.
     pub(crate) fn by_client(
-        exhibits: &Exhibits,
+        report_data: &ReportData,
         clients: usize,
     ) -> Result<BTreeMap<usize, Self>, ReportError> {
         let mut galleries = BTreeMap::new();
-        if clients > fedsi_fl::exhibits::MOST_GALLERIES {
+        if clients > fedsi_run::report_data::MAX_CLIENTS_WITH_SAMPLES {
             return Ok(galleries);
         }
         let mut bytes = 0;
-        for own in exhibits.samples.chunk_by(|a, b| a.client == b.client) {
-            let shape = exhibits.image.filter(|_| bytes < MOST_BYTES);
+        for own in report_data.samples.chunk_by(|a, b| a.client == b.client) {
+            let shape = report_data.image.filter(|_| bytes < MAX_BYTES);
             let gallery = Self::of(&own.iter().collect::<Vec<_>>(), shape)?;
             let cards = gallery.unsure.iter().chain(&gallery.wrong);
             bytes += cards.filter_map(|card| card.picture.as_ref()).map(String::len).sum::<usize>();

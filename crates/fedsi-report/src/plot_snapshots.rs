@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fedsi_fl::exhibits::{
-    Exhibits, ForeignEntropies, Sample, SampleKind, Selection, SelectionMap, TensorSelection,
+use fedsi_fl::client::Predictions;
+use fedsi_fl::scores::Scores;
+use fedsi_run::ClientScores;
+use fedsi_run::report_data::{
+    ForeignEntropies, ReportData, Sample, SampleKind, Selection, SelectionMap, TensorSelection,
 };
-use fedsi_fl::predict::Predictions;
-use fedsi_fl::record::{ClientScores, Scores};
 use serde_json::json;
 
 use crate::RunFiles;
 use crate::comparison::comparison_page;
-use crate::comparison::gathered::{Calibration, Gathered};
-use crate::page::run_page;
+use crate::method_runs::{Calibration, MethodRuns};
+use crate::run_page::run_page;
 
 /// A run of three clients written by hand, so that no training decides what is drawn.
-fn run(predictions: Predictions, exhibits: Exhibits) -> RunFiles {
+fn run(predictions: Predictions, report_data: ReportData) -> RunFiles {
     let each = predictions.len() / 3;
     let owners: Vec<usize> = (0..3).flat_map(|client| std::iter::repeat_n(client, each)).collect();
     let part = |client: usize| -> Scores {
@@ -63,7 +64,7 @@ fn run(predictions: Predictions, exhibits: Exhibits) -> RunFiles {
         config: "seed = 1\n".to_owned(),
         predictions,
         owners,
-        exhibits: Some(exhibits),
+        report_data: Some(report_data),
     }
 }
 
@@ -82,7 +83,7 @@ fn classification() -> RunFiles {
         probabilities: vec![0.5, 0.25, 0.25],
         pixels: vec![0, 80, 160, 255],
     };
-    let exhibits = Exhibits {
+    let report_data = ReportData {
         classes: ["ant", "bee", "cat"].map(str::to_owned).into(),
         train: vec![vec![5, 0, 5], vec![0, 9, 1], vec![3, 3, 4]],
         test: vec![vec![20, 0, 0]; 3],
@@ -95,19 +96,20 @@ fn classification() -> RunFiles {
             map: Some(SelectionMap { height: 2, width: 2, shares: vec![0.5, 0.25, 0.0, 1.0] }),
         }),
     };
-    run(Predictions::Classes { classes: 3, probabilities, labels }, exhibits)
+    run(Predictions::Classes { classes: 3, probabilities, labels }, report_data)
 }
 
 fn regression() -> RunFiles {
     let mean: Vec<f64> = (0..180).map(f64::from).collect();
     let variance: Vec<f64> = (0..180).map(|row| 1.0 + f64::from(row % 7)).collect();
     let targets = mean.iter().enumerate().map(|(row, mean)| mean + (row % 5) as f64 - 2.0).collect();
-    let exhibits = Exhibits { train: vec![vec![10]; 3], test: vec![vec![60]; 3], ..Exhibits::default() };
-    run(Predictions::Values { outputs: 1, mean, variance, targets }, exhibits)
+    let report_data =
+        ReportData { train: vec![vec![10]; 3], test: vec![vec![60]; 3], ..ReportData::default() };
+    run(Predictions::Values { outputs: 1, mean, variance, targets }, report_data)
 }
 
 /// Eight methods on two seeds, so that colours come twice, with scores of that kind; the last has no runs.
-fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<Gathered>) {
+fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<MethodRuns>) {
     let metric = |key: &str, title: &str, direction: &str, is_share: bool| json!({ "key": key, "title": title, "direction": direction, "is_share": is_share, "shown": true, "tested": true });
     let (main, scores) = if is_classes {
         let scores =
@@ -138,7 +140,7 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<Gathered>) {
     };
     let comparison = json!({ "dataset": "digits", "size": "small", "seeds": [1, 2], "rounds": 4, "jobs": 1, "version": "0",
         "metrics": [main, metric("nll", "NLL", "lower", false)], "methods": (0..8).map(method).collect::<Vec<_>>() });
-    let gathered = |place: usize| {
+    let method_runs = |place: usize| {
         let calibration = if is_classes {
             let Predictions::Classes { classes, probabilities, labels } = classification().predictions else {
                 unreachable!()
@@ -150,7 +152,7 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<Gathered>) {
             Calibration::Coverage { points: vec![(0.25, 0.3), (0.5, 0.5), (0.75, 0.7)], inside: 0.875 }
         };
         let points = |from: f64| (1..=4).map(|round| (f64::from(round), from / f64::from(round))).collect();
-        Gathered {
+        MethodRuns {
             loss: points(1.0 + place as f64),
             held_out: points(0.5),
             calibration: Some(calibration),
@@ -158,8 +160,8 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<Gathered>) {
             unread: Vec::new(),
         }
     };
-    let mut all: Vec<Gathered> = (0..7).map(gathered).collect();
-    all.push(Gathered::default());
+    let mut all: Vec<MethodRuns> = (0..7).map(method_runs).collect();
+    all.push(MethodRuns::default());
     (serde_json::from_value(comparison).unwrap(), all)
 }
 
@@ -188,8 +190,8 @@ fn plots_are_made_of_what_was_agreed() {
     }
     for (title, is_classes) in [("comparison of classifications", true), ("comparison of regressions", false)]
     {
-        let (comparison, gathered) = compared(is_classes);
-        let plots = comparison_page(&comparison, &gathered).unwrap().plots;
+        let (comparison, method_runs) = compared(is_classes);
+        let plots = comparison_page(&comparison, &method_runs).unwrap().plots;
         // One small diagram stands for all.
         let small = |name: &str| name.ends_with("-m0") || !name.contains("-m");
         for plot in plots.iter().filter(|plot| small(&plot.name)) {

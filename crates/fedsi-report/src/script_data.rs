@@ -1,13 +1,13 @@
-//! What the page's script knows of each client: small whole numbers, so that a thousand clients fit into the page.
+//! The data of the page's script, for each client: small whole numbers, so that a thousand clients fit into the page.
 
 use std::collections::BTreeMap;
 
-use fedsi_fl::record::ClientScores;
+use fedsi_run::ClientScores;
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::gallery::Gallery;
 use crate::plots::client_place;
+use crate::sample_gallery::Gallery;
 use crate::series::{ClassSeries, RunSeries, ValueSeries};
 
 /// Steps of a share in the data: a tenth of a percent.
@@ -15,7 +15,7 @@ const STEPS: f64 = 1000.0;
 
 /// The data of the page's script. Shares are in per mille.
 #[derive(Debug, Serialize)]
-pub(crate) struct Embedded<'a> {
+pub(crate) struct ScriptData<'a> {
     classes: &'a [String],
     clients: Vec<Client>,
     galleries: BTreeMap<usize, Gallery>,
@@ -44,7 +44,7 @@ enum Series {
         r: Vec<[u32; 4]>,
         /// Risk at each coverage.
         k: Vec<u32>,
-        /// Histograms of the entropy of right, wrong and foreign predictions.
+        /// Histograms of the entropy of right, wrong and unseen-class predictions.
         e: [Vec<usize>; 3],
     },
     Values {
@@ -57,7 +57,7 @@ enum Series {
     },
 }
 
-impl<'a> Embedded<'a> {
+impl<'a> ScriptData<'a> {
     /// Of the clients that the page lists.
     pub(crate) fn new(
         classes: &'a [String],
@@ -133,7 +133,7 @@ fn in_words(client: &ClientScores) -> String {
     if figures.iter().all(|figure| figure.value.is_none()) {
         return if client.samples == 0 { "no test data".to_owned() } else { "no predictions".to_owned() };
     }
-    let mut words = vec![crate::words::counted(client.samples, "test sample")];
+    let mut words = vec![crate::format::counted(client.samples, "test sample")];
     words.extend(figures.iter().take(3).map(|figure| format!("{} {figure}", figure.name)));
     words.join(" · ")
 }

@@ -8,7 +8,7 @@ use super::canvas::{Axes, Chart, INK, NAMED, Panel, Pen, Plot, failed, number};
 use crate::ReportError;
 
 /// One histogram.
-pub(super) struct Ridge<'a> {
+pub(super) struct Histogram<'a> {
     pub(super) name: &'a str,
     pub(super) counts: &'a [usize],
     pub(super) colour: RGBColor,
@@ -16,20 +16,24 @@ pub(super) struct Ridge<'a> {
 
 /// Histograms of the same quantity for different groups, each scaled to its own tallest bar: what matters is where a
 /// group lies, not how large it is.
-pub(super) struct Ridges<'a> {
+pub(super) struct Histograms<'a> {
     pub(super) x_name: &'a str,
     pub(super) x: std::ops::Range<f64>,
-    pub(super) ridges: Vec<Ridge<'a>>,
+    pub(super) histograms: Vec<Histogram<'a>>,
     /// A curve to compare the first histogram with, in shares.
     pub(super) ideal: Vec<(f64, f64)>,
 }
 
-const RIDGE: f64 = 92.0;
+const HISTOGRAM_HEIGHT: f64 = 92.0;
 const AXIS: f64 = 38.0;
 
-impl Plot for Ridges<'_> {
+impl Plot for Histograms<'_> {
     fn size(&self) -> (u32, u32) {
-        let height = if self.ridges.len() == 1 { 330.0 } else { RIDGE * self.ridges.len() as f64 + AXIS };
+        let height = if self.histograms.len() == 1 {
+            330.0
+        } else {
+            HISTOGRAM_HEIGHT * self.histograms.len() as f64 + AXIS
+        };
         (460, height as u32)
     }
 
@@ -39,19 +43,19 @@ impl Plot for Ridges<'_> {
         pen: Pen,
         series: bool,
     ) -> Result<Vec<Panel>, ReportError> {
-        let heights = (1..self.ridges.len()).map(|place| pen.px(RIDGE * place as f64));
+        let heights = (1..self.histograms.len()).map(|place| pen.px(HISTOGRAM_HEIGHT * place as f64));
         let parts = area.split_by_breakpoints::<i32, i32, Vec<i32>, Vec<i32>>(Vec::new(), heights.collect());
         // All axes before any bar: what the script replaces comes last.
         let mut charts = Vec::new();
         for (place, part) in parts.iter().enumerate() {
-            charts.push(self.axes(place + 1 == self.ridges.len()).draw(part, pen)?);
+            charts.push(self.axes(place + 1 == self.histograms.len()).draw(part, pen)?);
         }
         if series {
-            for (place, (ridge, (chart, panel))) in self.ridges.iter().zip(&mut charts).enumerate() {
+            for (place, (histogram, (chart, panel))) in self.histograms.iter().zip(&mut charts).enumerate() {
                 let ideal = if place == 0 { &self.ideal[..] } else { &[] };
-                self.bars(ridge, ideal, chart, pen)?;
+                self.bars(histogram, ideal, chart, pen)?;
                 let (right, top) = panel.corner();
-                let label = format!("{}: {}", ridge.name, ridge.counts.iter().sum::<usize>());
+                let label = format!("{}: {}", histogram.name, histogram.counts.iter().sum::<usize>());
                 let style = pen.text(INK, HPos::Right, VPos::Center);
                 area.draw_text(&label, &style, (right - pen.px(6.0), top + pen.px(9.0))).map_err(failed)?;
             }
@@ -60,13 +64,13 @@ impl Plot for Ridges<'_> {
     }
 }
 
-impl Ridges<'_> {
+impl Histograms<'_> {
     /// A panel is 1 high whatever is in it: the script scales a client's bars the same way.
     fn axes(&self, is_last: bool) -> Axes<'_> {
         Axes {
             x: self.x.clone(),
             // Room above the tallest bar for the name.
-            y: 0.0..if self.ridges.len() == 1 { 1.2 } else { 1.5 },
+            y: 0.0..if self.histograms.len() == 1 { 1.2 } else { 1.5 },
             x_name: if is_last { self.x_name } else { "" },
             y_name: "",
             x_label: if is_last { number } else { |_| String::new() },
@@ -78,19 +82,19 @@ impl Ridges<'_> {
 
     fn bars<DB: DrawingBackend>(
         &self,
-        ridge: &Ridge<'_>,
+        histogram: &Histogram<'_>,
         ideal: &[(f64, f64)],
         chart: &mut Chart<'_, DB>,
         pen: Pen,
     ) -> Result<(), ReportError> {
-        let total = ridge.counts.iter().sum::<usize>().max(1) as f64;
-        let shares = ridge.counts.iter().map(|&count| count as f64 / total);
+        let total = histogram.counts.iter().sum::<usize>().max(1) as f64;
+        let shares = histogram.counts.iter().map(|&count| count as f64 / total);
         let top = shares.clone().chain(ideal.iter().map(|&(_, y)| y)).fold(1e-9, f64::max);
-        let width = (self.x.end - self.x.start) / ridge.counts.len().max(1) as f64;
+        let width = (self.x.end - self.x.start) / histogram.counts.len().max(1) as f64;
         for (bin, share) in shares.enumerate().filter(|(_, share)| *share > 0.0) {
             let left = self.x.start + bin as f64 * width;
             let bar = [(left + 0.06 * width, 0.0), (left + 0.94 * width, share / top)];
-            chart.draw_series([Rectangle::new(bar, ridge.colour.mix(0.75).filled())]).map_err(failed)?;
+            chart.draw_series([Rectangle::new(bar, histogram.colour.mix(0.75).filled())]).map_err(failed)?;
         }
         if !ideal.is_empty() {
             let curve = ideal.iter().map(|&(x, y)| (x, y / top));

@@ -5,20 +5,20 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{Axes, Panel, Pen, Plot, SOFT, failed};
-use super::looks::{LETTER_WIDTH, LINE_HEIGHT, Look, label, spread};
+use super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, label, spread};
 use crate::ReportError;
 
 /// One method's curve.
-pub(super) struct Curve<'a> {
+pub(super) struct MethodCurve<'a> {
     pub(super) name: &'a str,
-    pub(super) look: Look,
+    pub(super) style: MethodStyle,
     pub(super) points: Vec<(f64, f64)>,
 }
 
 /// Curves over the same axes.
-pub(super) struct Overlay<'a> {
+pub(super) struct MethodCurves<'a> {
     pub(super) axes: Axes<'a>,
-    pub(super) curves: Vec<Curve<'a>>,
+    pub(super) curves: Vec<MethodCurve<'a>>,
 }
 
 const WIDTH: f64 = 480.0;
@@ -26,7 +26,7 @@ const HEIGHT: f64 = 340.0;
 /// Between the end of the axes and a name.
 const LEADER: f64 = 38.0;
 
-impl Plot for Overlay<'_> {
+impl Plot for MethodCurves<'_> {
     fn size(&self) -> (u32, u32) {
         (WIDTH as u32, HEIGHT as u32)
     }
@@ -49,7 +49,7 @@ impl Plot for Overlay<'_> {
         let lines: Vec<Vec<(i32, i32)>> =
             self.curves.iter().map(|curve| curve.points.iter().map(pixels).collect()).collect();
         for (curve, line) in self.curves.iter().zip(&lines) {
-            curve.look.line(area, pen, line)?;
+            curve.style.line(area, pen, line)?;
         }
         let (columns, rows) = chart.plotting_area().get_pixel_range();
         let ends: Vec<(i32, i32)> =
@@ -61,8 +61,8 @@ impl Plot for Overlay<'_> {
             let from = columns.end + pen.px(LEADER - 18.0);
             let path = [(end.0 + pen.px(6.0), end.1), (from, row)];
             area.draw(&PathElement::new(path, pen.stroke(SOFT.mix(0.5), 1.0))).map_err(failed)?;
-            curve.look.mark(area, pen, end)?;
-            curve.look.mark(area, pen, (from + pen.px(7.0), row))?;
+            curve.style.mark(area, pen, end)?;
+            curve.style.mark(area, pen, (from + pen.px(7.0), row))?;
             label(area, pen, curve.name, HPos::Left, (from + pen.px(17.0), row))?;
         }
         Ok(vec![panel])

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedsi_compare::comparison::{MethodResult, RunResult};
-use fedsi_fl::predict::Predictions;
-use fedsi_fl::record::RoundRecord;
+use fedsi_fl::client::Predictions;
+use fedsi_fl::simulation::RoundRecord;
 use fedsi_metrics::regression::GaussianPredictions;
 use fedsi_metrics::{Bins, ReliabilityBin, ReliabilityTable};
 
@@ -17,11 +17,11 @@ use crate::series::LEVELS;
 pub(crate) type Points = Vec<(f64, f64)>;
 
 /// Points of a curve: there are many curves.
-const MOST_POINTS: usize = 300;
+const MAX_POINTS: usize = 300;
 
 /// One method's runs together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct MethodRuns {
     /// Training loss by round, mean over seeds.
     pub(crate) loss: Points,
     /// Held-out accuracy or RMSE by round, mean over seeds.
@@ -58,7 +58,7 @@ impl Means {
 
     /// The means, thinned to what a screen can show; the last round is kept.
     fn points(&self) -> Points {
-        let step = self.0.len().div_ceil(MOST_POINTS).max(1);
+        let step = self.0.len().div_ceil(MAX_POINTS).max(1);
         let all: Points = self.0.iter().map(|(&round, (sum, count))| (round as f64, sum / count)).collect();
         let mut points: Points = all.into_iter().rev().step_by(step).collect();
         points.reverse();
@@ -73,10 +73,10 @@ enum Pool {
     Values { outputs: usize, parts: [Vec<f64>; 3] },
 }
 
-impl Gathered {
+impl MethodRuns {
     /// Reads a method's runs; what cannot be read is named and left out.
     pub(crate) fn of(folder: &Path, method: &MethodResult) -> Self {
-        let mut gathered = Self::default();
+        let mut method_runs = Self::default();
         let (mut loss, mut held_out, mut pool) = (Means::default(), Means::default(), Pool::Empty);
         for run in &method.runs {
             match rounds(folder, run) {
@@ -87,16 +87,16 @@ impl Gathered {
                             .add(record.round, record.validation.and_then(|one| one.accuracy.or(one.rmse)));
                     }
                 }
-                Err(error) => gathered.unread.push(unread(folder, method, run, &error)),
+                Err(error) => method_runs.unread.push(unread(folder, method, run, &error)),
             }
             match predictions(folder, run).and_then(|found| pool.add(found)) {
-                Ok(()) => gathered.runs += 1,
-                Err(error) => gathered.unread.push(unread(folder, method, run, &error)),
+                Ok(()) => method_runs.runs += 1,
+                Err(error) => method_runs.unread.push(unread(folder, method, run, &error)),
             }
         }
-        (gathered.loss, gathered.held_out) = (loss.points(), held_out.points());
-        gathered.calibration = pool.calibration();
-        gathered
+        (method_runs.loss, method_runs.held_out) = (loss.points(), held_out.points());
+        method_runs.calibration = pool.calibration();
+        method_runs
     }
 }
 

@@ -1,4 +1,4 @@
-//! How methods are told apart: by colour, dash, shape of the mark and name, so that no one of them has to do alone.
+//! How methods are distinguished in plots: by colour, dash, marker shape and name, so that none of them is needed alone.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -18,13 +18,13 @@ pub(super) const LETTER_WIDTH: f64 = 7.6;
 /// The height of a line of text.
 pub(super) const LINE_HEIGHT: f64 = 16.0;
 
-/// The look of the method at this place of a comparison.
+/// The style of the method at this place of a comparison.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct MethodStyle {
     place: usize,
 }
 
-impl Look {
+impl MethodStyle {
     pub(super) const fn of(place: usize) -> Self {
         Self { place }
     }
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn a_dozen_methods_look_different() {
-        let look = |place: usize| {
-            let look = Look::of(place);
-            (look.colour(), look.dash().map(|(on, _)| on as i32), place % SHAPES)
+        let traits = |place: usize| {
+            let style = MethodStyle::of(place);
+            (style.colour(), style.dash().map(|(on, _)| on as i32), place % SHAPES)
         };
         for one in 0..12 {
-            assert!((0..one).all(|other| look(one) != look(other)), "{one}");
+            assert!((0..one).all(|other| traits(one) != traits(other)), "{one}");
         }
     }
 }

@@ -4,11 +4,11 @@ use fedsi_metrics::ReliabilityBin;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::canvas::{Axes, BLUE, Panel, Pen, Plot, SOFT, VERMILION, failed, percent};
+use super::canvas::{Axes, BLUE, Panel, Pen, Plot, VERMILION, failed, percent};
 use crate::ReportError;
 
 /// What a method's predictions came to.
-pub(super) enum Small<'a> {
+pub(super) enum SmallCalibration<'a> {
     /// Accuracy by confidence.
     Reliability(&'a [ReliabilityBin]),
     /// Points of level and share inside.
@@ -31,7 +31,7 @@ const fn blank(_: &f64) -> String {
 /// A label of an axis.
 type Label = fn(&f64) -> String;
 
-impl Plot for Small<'_> {
+impl Plot for SmallCalibration<'_> {
     fn size(&self) -> (u32, u32) {
         match self {
             Self::Reliability(_) => (260, 292),
@@ -55,17 +55,14 @@ impl Plot for Small<'_> {
             y_labels: 3,
             space: (below, 62.0),
         };
-        let diagonal = |pen: Pen| {
-            let ends = [(0.0, 0.0), (1.0, 1.0)];
-            DashedLineSeries::new(ends, pen.px(5.0) as u32, pen.px(4.0) as u32, pen.stroke(SOFT, 1.0))
-        };
+        let diagonal = [(0.0, 0.0), (1.0, 1.0)];
         match self {
             Self::Reliability(bins) => {
                 let (above, below) = area.split_vertically(pen.px(CUT));
                 let (mut diagram, upper) = axes("", "accuracy", (blank, percent), 6.0).draw(&above, pen)?;
                 let (mut histogram, lower) =
                     axes("confidence", "share", (ends, blank), 36.0).draw(&below, pen)?;
-                diagram.draw_series(diagonal(pen)).map_err(failed)?;
+                pen.ideal(&mut diagram, diagonal)?;
                 let total = bins.iter().map(|bin| bin.count).sum::<usize>().max(1) as f64;
                 for bin in bins.iter().filter(|bin| !bin.is_empty()) {
                     let (lo, hi) = (bin.lo + 0.006, bin.hi - 0.006);
@@ -88,7 +85,7 @@ impl Plot for Small<'_> {
             Self::Coverage(points) => {
                 let (mut chart, panel) =
                     axes("level of the interval", "targets inside", (ends, percent), 36.0).draw(area, pen)?;
-                chart.draw_series(diagonal(pen)).map_err(failed)?;
+                pen.ideal(&mut chart, diagonal)?;
                 let line = LineSeries::new(points.iter().copied(), pen.stroke(BLUE, 2.0));
                 chart.draw_series(line).map_err(failed)?;
                 let dots = points.iter().map(|&point| Circle::new(point, pen.px(2.5), BLUE.filled()));

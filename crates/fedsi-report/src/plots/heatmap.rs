@@ -8,7 +8,7 @@ use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, failed};
 use crate::ReportError;
 
 /// Rows and columns of shades, from none (0) to full (the largest value).
-pub(super) struct Heat<'a> {
+pub(super) struct Heatmap<'a> {
     /// Row after row.
     pub(super) values: &'a [f64],
     pub(super) columns: usize,
@@ -29,7 +29,7 @@ const RIGHT: f64 = 18.0;
 const TOP: f64 = 10.0;
 const FOOT: f64 = 66.0;
 
-impl Heat<'_> {
+impl Heatmap<'_> {
     fn rows(&self) -> usize {
         self.values.len() / self.columns.max(1)
     }
@@ -51,7 +51,7 @@ impl Heat<'_> {
     }
 }
 
-impl Plot for Heat<'_> {
+impl Plot for Heatmap<'_> {
     fn size(&self) -> (u32, u32) {
         let height = TOP + self.rows() as f64 * self.cell().1 + FOOT;
         (WIDTH as u32, height.ceil() as u32)
@@ -105,7 +105,7 @@ impl Plot for Heat<'_> {
     }
 }
 
-impl Heat<'_> {
+impl Heatmap<'_> {
     /// What the shades mean.
     fn key<DB: DrawingBackend>(
         &self,

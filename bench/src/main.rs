@@ -6,12 +6,17 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
-use fedsi_data::{DatasetName, Size};
+use fedsi_data::Size;
 use fedsi_fl::{Config, Simulation};
 use serde_json::json;
 
 use random_data::RandomFederation;
+
+/// As the command line has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Clients of a round.
 const CLIENTS: usize = 10;
@@ -48,12 +53,12 @@ enum Case {
 
 impl Case {
     /// The dataset whose network it is, samples a client, and its name.
-    const fn settings(self) -> (DatasetName, usize, &'static str) {
+    const fn settings(self) -> (&'static str, usize, &'static str) {
         match self {
-            Self::MlpSmall => (DatasetName::Mnist, 250, "mlp-small"),
-            Self::MlpLarge => (DatasetName::Mnist, 4500, "mlp-large"),
-            Self::CnnSmall => (DatasetName::Cifar10, 125, "cnn-small"),
-            Self::CnnLarge => (DatasetName::Cifar10, 2250, "cnn-large"),
+            Self::MlpSmall => ("mnist", 250, "mlp-small"),
+            Self::MlpLarge => ("mnist", 4500, "mlp-large"),
+            Self::CnnSmall => ("cifar-10", 125, "cnn-small"),
+            Self::CnnLarge => ("cifar-10", 2250, "cnn-large"),
         }
     }
 }
@@ -61,13 +66,14 @@ impl Case {
 fn main() -> anyhow::Result<()> {
     let Command::Round { case, repeats, threads } = Arguments::parse().command;
     let (dataset, samples, name) = case.settings();
-    let mut config = Config::defaults("fedavg", dataset, Size::Small);
+    let mut config = Config::defaults("fedavg", dataset, Size::Small)?;
     config.partition.clients = CLIENTS;
     config.federation.participants = CLIENTS;
     config.threads = threads;
-    let shape = if dataset == DatasetName::Cifar10 { vec![3, 32, 32] } else { vec![1, 28, 28] };
-    let federation = RandomFederation::new(CLIENTS, samples, shape);
-    let mut simulation = Simulation::new(&config.check()?, Arc::new(federation))?;
+    let config = config.check()?;
+    let form = config.dataset().form().context("the dataset's shape is known before it is opened")?;
+    let federation = RandomFederation::new(CLIENTS, samples, form.input_shape.to_vec());
+    let mut simulation = Simulation::new(&config, Arc::new(federation))?;
     simulation.round()?; // warms caches and memory up, as compiling does for the peers
     let mut seconds = Vec::with_capacity(repeats);
     for _ in 0..repeats.max(1) {

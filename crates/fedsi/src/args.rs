@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedsi_fl::config::{self, Overrides};
-use fedsi_fl::{Checked, Config, ConfigError};
+use fedsi_fl::{Checked, Config, ConfigError, resolve};
+use fedsi_run::settings::paths;
 use toml::Value;
 
-/// Personalised federated learning where every client knows how sure it is.
+/// Personalised federated learning with calibrated uncertainty for every client.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
     /// Show no progress, no warnings and no closing table.
     #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
-    /// Say more about what happens.
+    /// Print more log messages.
     #[arg(long, short, global = true, action = clap::ArgAction::Count, display_order = 102)]
     pub(crate) verbose: u8,
 }
@@ -29,13 +30,13 @@ pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
     #[command(args_override_self = true)]
     Run(RunArguments),
-    /// Go on with a run that stopped or was killed, as if it never had been.
+    /// Resume a run that was stopped or killed; results are bit-identical.
     Resume(ResumeArguments),
-    /// Compare methods on one dataset over several seeds; goes on where it was stopped.
-    // Refused with a word about --methods, so not shown.
+    /// Compare methods on one dataset over several seeds; an interrupted comparison is resumed.
+    // Refused with a message that names --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
     Compare(Box<CompareArguments>),
-    /// Make the pages and plots of saved runs and comparisons anew, from their files alone.
+    /// Regenerate the pages and plots of saved runs and comparisons, from their files alone.
     Report(ReportArguments),
     /// List the methods: what each shares, keeps, evaluates and costs, for the network of these settings.
     #[command(args_override_self = true)]
@@ -52,12 +53,12 @@ pub(crate) enum Command {
     /// their names and the target's and client's may be there. Arrays have a row a sample, or are one sample.
     ///
     /// Out comes a row a sample: `row` (a number, or a PNG's name), `class`, `name`, `probability`, `entropy` (in nats),
-    /// `variance` (how far the network's outputs spread over what the model believes; 0 for a point model), `abstain` (with
+    /// `variance` (how far the network's outputs vary under the posterior; 0 for a point model), `abstain` (with
     /// --coverage or --risk) and every class's probability `p0`, `p1`, ...; for a regression `mean`, `deviation`, `variance`
     /// and the 95% interval `low` to `high`, in the data's own units.
     ///
     /// --coverage and --risk find a threshold on the run's own test predictions, the client's or, for a new one, all
-    /// clients': it says what would have held there, and guarantees nothing.
+    /// clients': an estimate from those predictions, not a guarantee.
     Predict(PredictArguments),
     /// Score predictions from a JSON file: accuracy and calibration.
     Calibrate(CalibrateArguments),
@@ -138,6 +139,9 @@ pub(crate) struct Settings {
     /// A TOML file with any of the keys that `fedsi config` prints.
     #[arg(value_name = "CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// Whether that file is a run's own, which may be of an older version.
+    #[arg(skip)]
+    pub(crate) saved: bool,
     /// The method; `fedsi methods` lists them.
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Option<String>,
@@ -199,9 +203,9 @@ pub(crate) struct DataArguments {
 pub(crate) enum DataCommand {
     /// List the known datasets; with --partition or --dataset, show who gets how many samples of each class.
     List(Box<ListArguments>),
-    /// Download a dataset: resumed, checked against its sums, from one of several mirrors.
+    /// Download a dataset: resumed, checked against its checksums, from one of several mirrors.
     Fetch(FetchArguments),
-    /// Check the datasets under a folder: counts, shapes, labels, sums.
+    /// Check the datasets under a folder: counts, shapes, labels, checksums.
     Check(CheckArguments),
 }
 
@@ -307,7 +311,8 @@ pub(crate) struct LaplaceArguments {
     /// How many body parameters, or P% of them [default: `subnetwork_size` in case.json].
     #[arg(long, value_name = "N|P%")]
     pub(crate) subnetwork: Option<String>,
-    /// Let every variance be up to this share too large, at a cost that follows what the data says; 0 is exact.
+    /// Let every variance be up to this share too large, where the cost depends on how many directions the
+    /// data determines; 0 is exact.
     #[arg(long, value_name = "EPS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) tolerance: f64,
     /// The same as --tolerance 0.
@@ -319,9 +324,9 @@ pub(crate) struct LaplaceArguments {
 }
 
 impl Settings {
-    /// Whether anything was said at all.
+    /// Whether any setting was given.
     pub(crate) fn any(&self) -> bool {
-        self.config.is_some() || self.assignments().map_or(true, |said| !said.is_empty())
+        self.config.is_some() || self.assignments().map_or(true, |given| !given.is_empty())
     }
 
     /// Defaults, file, flags: complete, not yet checked.
@@ -333,20 +338,14 @@ impl Settings {
     fn resolve_with(&self, last: &[(&str, Value)]) -> Result<Config, ConfigError> {
         let mut layers = Vec::new();
         if let Some(path) = &self.config {
-            layers.push(Overrides::from_file(path)?);
+            layers.push(if self.saved { Overrides::from_saved(path)? } else { Overrides::from_file(path)? });
         }
-        layers.push(Overrides::from_assignments(self.assignments()?)?);
+        layers.push(Overrides::from_assignments("the command line", self.assignments()?)?);
         let last = last.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-        layers.push(Overrides::from_assignments(last.collect())?);
-        let mut config = config::resolve(&layers)?;
+        layers.push(Overrides::from_assignments("the command line", last.collect())?);
+        let mut config = resolve(&layers)?;
         // A config must mean the same from any folder it is rerun in.
-        for path in [
-            &mut config.data.dir,
-            &mut config.data.files.train,
-            &mut config.data.files.test,
-            &mut config.partition.path,
-            &mut config.checkpoint.state_dir,
-        ] {
+        for path in paths(&mut config) {
             if !path.as_os_str().is_empty() {
                 *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
             }
@@ -387,7 +386,7 @@ impl Settings {
             ("partition.clients", whole(self.clients)),
             ("federation.participants", whole(self.participants)),
             ("training.epochs", whole(self.epochs)),
-            ("training.rate", self.lr.map(Value::Float)),
+            ("training.learning_rate", self.lr.map(Value::Float)),
             ("seed", whole(self.seed)),
             ("threads", whole(self.threads)),
         ];

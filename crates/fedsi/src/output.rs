@@ -5,9 +5,12 @@ use std::process::ExitCode;
 
 use fedsi_compare::CompareError;
 use fedsi_data::DataError;
-use fedsi_fl::saved::SavedError;
-use fedsi_fl::{ConfigError, RunError};
+use fedsi_fl::ConfigError;
 use fedsi_metrics::MetricsError;
+use fedsi_run::saved::SavedError;
+use fedsi_run::{FolderError, RunError};
+
+use crate::remedy::remedy;
 
 /// A file given on the command line that cannot be used.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if is_bad_input(error) { 2 } else { 1 })
 }
 
-/// An error and its causes on one line, each said once: many errors quote their cause themselves.
+/// An error and its causes on one line, each once (many errors quote their cause themselves), and what to do.
 fn one_line(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -49,6 +52,10 @@ fn one_line(error: &anyhow::Error) -> String {
             text.push_str(": ");
             text.push_str(&cause);
         }
+    }
+    if let Some(remedy) = remedy(error) {
+        text.push_str("; ");
+        text.push_str(&remedy);
     }
     text.replace('\n', " ")
 }
@@ -63,6 +70,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
                 .downcast_ref::<DataError>()
                 .is_some_and(|error| !matches!(error, DataError::Fetch { .. }))
             || cause.downcast_ref::<SavedError>().is_some_and(SavedError::is_bad_input)
+            || cause.downcast_ref::<FolderError>().is_some_and(FolderError::is_bad_input)
             || cause.downcast_ref::<RunError>().is_some_and(RunError::is_bad_input)
     })
 }

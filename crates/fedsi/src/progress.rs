@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fedsi_compare::Watch;
-use fedsi_fl::record::RoundRecord;
-use fedsi_fl::{Observer, Simulation};
+use fedsi_compare::CompareObserver;
+use fedsi_fl::Simulation;
+use fedsi_fl::simulation::RoundRecord;
+use fedsi_run::Observer;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -90,10 +91,11 @@ impl<'a> RunBar<'a> {
 
 impl Observer for RunBar<'_> {
     fn started(&mut self, simulation: &Simulation, rounds: usize) {
-        let (clients, parameters) = (simulation.federation().clients(), simulation.network().layout().len());
+        let (clients, parameters) =
+            (simulation.federation().clients(), simulation.client().network().layout().len());
         tracing::info!(clients, parameters, "training");
         self.replace(rounds as u64, "training {wide_bar} {pos}/{len}  {msg}, {eta} left");
-        // One that goes on has come some way already.
+        // A resumed run has finished some rounds already.
         self.bar.set_position(simulation.server().round());
         self.bar.reset_eta();
     }
@@ -156,7 +158,7 @@ impl<'a> CompareBar<'a> {
     }
 }
 
-impl Watch for CompareBar<'_> {
+impl CompareObserver for CompareBar<'_> {
     fn stage(&self, what: &str, jobs: usize, reused: usize, units: u64) {
         self.update(|state| {
             state.bar.finish_and_clear();

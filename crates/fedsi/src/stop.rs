@@ -1,4 +1,4 @@
-//! Asked to stop: the first time a run finishes its step and saves, the second time it ends at once.
+//! Interrupts: after the first a run finishes its step and saves, after the second it ends immediately.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ pub(crate) fn listen() {
         if WANTED.swap(true, Ordering::SeqCst) {
             std::process::exit(INTERRUPTED);
         }
-        let _ = writeln!(stderr, "\nstopping after this step; once more stops at once");
+        let _ = writeln!(stderr, "\nstopping after this step; interrupt again to stop immediately");
     };
     if let Err(error) = ctrlc::set_handler(asked) {
         tracing::warn!("interrupts end the process without saving: {error}");
     }
 }
 
-/// Whether someone asked.
+/// Whether there was an interrupt.
 pub(crate) fn wanted() -> bool {
     WANTED.load(Ordering::SeqCst)
 }

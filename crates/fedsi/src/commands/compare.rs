@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedsi_compare::{Comparison, Finished, Format, Order};
+use fedsi_compare::{CompareSpec, Comparison, FinishedComparison, Format};
 
 use crate::args::{CompareArguments, TableFormat};
 use crate::output::{BadInput, print, print_json};
@@ -23,7 +23,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
     if arguments.tune_rounds == Some(0) {
         return Err(BadInput("--tune-rounds 0: a trial needs at least 1 round".to_owned()).into());
     }
-    let order = Order {
+    let spec = CompareSpec {
         methods: fedsi_compare::methods(&arguments.methods)?,
         seeds: arguments.seeds,
         tune: arguments.tune,
@@ -35,11 +35,11 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
     };
     crate::stop::listen();
     let bar = CompareBar::new(screen);
-    let finished = fedsi_compare::compare(&order, &bar, &|folder, summary| {
-        fedsi_report::write_run(folder, summary).map(|_| ()).map_err(|error| error.to_string())
+    let finished = fedsi_compare::compare(&spec, &bar, &|folder, summary| {
+        Ok(fedsi_report::write_run(folder, summary).map(drop)?)
     });
     bar.clear();
-    let Finished { folder, comparison } = finished?;
+    let FinishedComparison { folder, comparison } = finished?;
     let path = folder.path();
     let report = fedsi_report::write_comparison(path, &comparison);
     comparison.write(path)?;
@@ -62,7 +62,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
     ))
 }
 
-/// The table: on its own where a program or a paper reads it, with a heading and the way to the files for a person.
+/// The table: on its own where a program or a paper reads it, with a heading and the files' paths in a terminal.
 fn closing(
     format: Option<TableFormat>,
     comparison: &Comparison,

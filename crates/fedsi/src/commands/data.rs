@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fedsi_data::{DatasetName, FetchOptions, FetchProgress, catalogue};
+use fedsi_data::{Datasets, FetchOptions, FetchProgress, Task};
 use serde_json::json;
 
 use crate::args::{CheckArguments, DataArguments, DataCommand, FetchArguments, ListArguments};
@@ -23,26 +23,34 @@ pub(crate) fn data(arguments: DataArguments, screen: &Screen, as_json: bool) -> 
 
 fn list(as_json: bool) -> anyhow::Result<()> {
     let shape = |sides: &[usize]| sides.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+    let datasets = Datasets::builtin();
+    // 0 where there is no limit, or the data decides.
+    let facts = datasets.iter().map(|dataset| {
+        let form = dataset.form();
+        let classes = form.map_or(0, |form| match form.task {
+            Task::Classification { classes } => classes,
+            Task::Regression { .. } => 0,
+        });
+        let input = form.map_or_else(Vec::new, |form| form.input_shape.to_vec());
+        (dataset, input, classes, dataset.samples().unwrap_or((0, 0)))
+    });
     if as_json {
-        let entries = catalogue::ENTRIES.iter().map(|entry| {
-            let (train, test) = entry.samples;
+        let entries = facts.map(|(dataset, input, classes, (train, test))| {
             json!({
-                "name": entry.name, "description": entry.description, "input": entry.input_shape,
-                "classes": entry.classes, "train": train, "test": test, "mirrors": entry.mirrors,
+                "name": dataset.name(), "description": dataset.description(), "input": input,
+                "classes": classes, "train": train, "test": test, "mirrors": dataset.mirrors(),
             })
         });
         return print_json(&entries.collect::<Vec<_>>());
     }
     let mut table = Table::new(3, ["dataset", "what it is", "input", "classes", "train", "test"]);
-    for entry in &catalogue::ENTRIES {
+    for (dataset, input, classes, (train, test)) in facts {
         let number = |count: usize| if count == 0 { "any".to_owned() } else { count.to_string() };
-        let input = if entry.input_shape.is_empty() { "any".to_owned() } else { shape(entry.input_shape) };
-        let (train, test) = entry.samples;
         table.row([
-            entry.name.to_string(),
-            entry.description.to_owned(),
-            input,
-            number(entry.classes),
+            dataset.name().to_owned(),
+            dataset.description().to_owned(),
+            if input.is_empty() { "any".to_owned() } else { shape(&input) },
+            number(classes),
             number(train),
             number(test),
         ]);
@@ -57,7 +65,7 @@ fn partition(mut arguments: ListArguments, as_json: bool) -> anyhow::Result<()> 
         arguments.settings.set.push(format!("partition.kind={kind}"));
     }
     let config = arguments.settings.checked()?;
-    let federation = fedsi_data::open(&config.data, &config.partition, config.seed)?;
+    let federation = config.open_data()?;
     let table = fedsi_data::label_table(federation.as_ref());
     if as_json {
         let clients = table.clients.iter().map(|row| {
@@ -72,20 +80,24 @@ fn partition(mut arguments: ListArguments, as_json: bool) -> anyhow::Result<()> 
 }
 
 fn download(arguments: &FetchArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {
-    let name: DatasetName = arguments.name.parse().map_err(|error| BadInput(format!("{error}")))?;
+    let datasets = Datasets::builtin();
+    let dataset = datasets.find(&arguments.name).map_err(|error| BadInput(error.to_string()))?;
     let options = FetchOptions { mirrors: arguments.mirror.clone(), ..FetchOptions::default() };
     let bar = screen.bar(0, "{msg} {wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}, {eta} left");
-    let fetched = fedsi_data::fetch(name, &arguments.data_dir, &options, &mut |progress| match progress {
-        FetchProgress::Present { file } => tracing::info!("{file} is there already"),
-        FetchProgress::Received { file, done, total } => {
-            bar.set_length(total);
-            bar.set_position(done);
-            bar.set_message(file);
-        }
-        FetchProgress::Checking { file } => bar.set_message(format!("checking {file}")),
-        FetchProgress::Unpacking { file } => bar.set_message(format!("unpacking {file}")),
-        FetchProgress::Failed { file, mirror, reason } => tracing::warn!("{file} from {mirror}: {reason}"),
-    });
+    let fetched =
+        fedsi_data::fetch(dataset.as_ref(), &arguments.data_dir, &options, &mut |progress| match progress {
+            FetchProgress::Present { file } => tracing::info!("{file} is there already"),
+            FetchProgress::Received { file, done, total } => {
+                bar.set_length(total);
+                bar.set_position(done);
+                bar.set_message(file);
+            }
+            FetchProgress::Checking { file } => bar.set_message(format!("checking {file}")),
+            FetchProgress::Unpacking { file } => bar.set_message(format!("unpacking {file}")),
+            FetchProgress::Failed { file, mirror, reason } => {
+                tracing::warn!("{file} from {mirror}: {reason}");
+            }
+        });
     bar.finish_and_clear();
     let report = fetched?;
     if as_json {
@@ -112,7 +124,7 @@ fn inspect(arguments: &CheckArguments, as_json: bool) -> anyhow::Result<()> {
     let broken: Vec<String> = reports
         .iter()
         .filter(|report| !report.problems.is_empty())
-        .map(|report| report.dataset.to_string())
+        .map(|report| report.dataset.clone())
         .collect();
     if as_json {
         let list = reports.iter().map(|report| {
@@ -132,7 +144,8 @@ fn inspect(arguments: &CheckArguments, as_json: bool) -> anyhow::Result<()> {
     if broken.is_empty() {
         return Ok(());
     }
-    let reason = format!("{} cannot be used as it is; `fedsi data fetch` gets it anew", broken.join(", "));
+    let reason =
+        format!("{} cannot be used as it is; `fedsi data fetch` downloads it again", broken.join(", "));
     Err(BadInput(reason).into())
 }
 

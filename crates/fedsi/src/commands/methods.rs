@@ -1,8 +1,9 @@
 //! `fedsi methods`.
 
-use fedsi_data::{DatasetName, Task};
+use fedsi_data::Task;
 use fedsi_fl::methods::{METHODS, Method, Objective, Phase, Procedure, Uncertainty};
-use fedsi_fl::record::Traffic;
+use fedsi_fl::wire::Traffic;
+use fedsi_fl::{Checked, ConfigError};
 use serde_json::json;
 
 use crate::args::Settings;
@@ -19,8 +20,8 @@ struct Entry {
 pub(crate) fn methods(settings: &Settings, as_json: bool) -> anyhow::Result<()> {
     let mut chosen: Vec<&Method> = METHODS.to_vec();
     if settings.method.is_some() {
-        let method = settings.checked()?.method();
-        chosen.retain(|known| known.name == method.name);
+        let config = settings.checked()?;
+        chosen.retain(|known| known.name == config.method().name);
     }
     let (shape, task) = data(settings)?;
     let entries: Vec<Entry> =
@@ -44,7 +45,7 @@ pub(crate) fn methods(settings: &Settings, as_json: bool) -> anyhow::Result<()> 
         ]);
         ideas.row([method.name, method.idea, method.evaluated].map(str::to_owned));
     }
-    let parameters = network(METHODS[0], settings, &shape, task)?.layout().len();
+    let parameters = of_method(METHODS[0], settings)?.network(&shape, task)?.layout().len();
     print(&format!(
         "{table}\nup and down: bytes of one participant in a round, for a network of {parameters} parameters\n\n{ideas}"
     ))
@@ -52,33 +53,23 @@ pub(crate) fn methods(settings: &Settings, as_json: bool) -> anyhow::Result<()> 
 
 /// The shape of the data's inputs, and what is predicted.
 fn data(settings: &Settings) -> anyhow::Result<(Vec<usize>, Task)> {
-    let config = settings.resolve()?;
-    let classes = Task::Classification { classes: 10 };
-    Ok(match config.data.dataset {
-        DatasetName::Digits | DatasetName::Mnist | DatasetName::FashionMnist => (vec![1, 28, 28], classes),
-        DatasetName::Cifar10 => (vec![3, 32, 32], classes),
-        DatasetName::Files => {
-            let opened = fedsi_data::open(&config.data, &config.partition, config.seed)?;
-            (opened.input_shape().to_vec(), opened.task())
-        }
-    })
+    let config = settings.checked()?;
+    if let Some(form) = config.dataset().form() {
+        return Ok((form.input_shape.to_vec(), form.task));
+    }
+    let opened = config.open_data()?;
+    Ok((opened.input_shape().to_vec(), opened.task()))
 }
 
-fn network(
-    method: &Method,
-    settings: &Settings,
-    shape: &[usize],
-    task: Task,
-) -> anyhow::Result<fedsi_nn::Network> {
-    let own = Settings { method: Some(method.name.to_owned()), ..settings.clone() };
-    Ok(own.checked()?.network(shape, task)?)
+/// The given settings for this method.
+fn of_method(method: &Method, settings: &Settings) -> Result<Checked, ConfigError> {
+    Settings { method: Some(method.name.to_owned()), ..settings.clone() }.checked()
 }
 
 fn entry(method: &'static Method, settings: &Settings, shape: &[usize], task: Task) -> anyhow::Result<Entry> {
-    let own = Settings { method: Some(method.name.to_owned()), ..settings.clone() };
-    let config = own.checked()?;
+    let config = of_method(method, settings)?;
     let procedure = (method.declare)(&config);
-    let traffic = procedure.traffic(config.network(shape, task)?.layout());
+    let traffic = procedure.traffic(config.network(shape, task)?.layout(), config.rules())?;
     Ok(Entry { method, procedure, traffic })
 }
 
@@ -109,7 +100,7 @@ fn phases(phases: &[Phase]) -> String {
             Objective::Point { .. } => "",
             Objective::Variational { .. } => " variational",
             Objective::Sample { .. } => " Langevin",
-            Objective::OverSamples => " under its samples",
+            Objective::OverSamples => " averaged over head samples",
         };
         format!("{} {}{how}", phase.part, phase.epochs)
     });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fedsi_fl::{RunFolder, run};
+use fedsi_run::{RunFolder, run};
 
 use super::run::{finish, stopped};
 use crate::args::{ResumeArguments, Settings};
@@ -20,6 +20,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, screen: &Screen, json: bool) -
     }
     let settings = Settings {
         config: Some(path.join("config.toml")),
+        saved: true,
         data_dir: arguments.data_dir.clone(),
         threads: arguments.threads,
         state_dir: arguments.state_dir.clone(),
@@ -27,8 +28,8 @@ pub(crate) fn resume(arguments: &ResumeArguments, screen: &Screen, json: bool) -
     };
     let config = settings.checked()?;
     crate::stop::listen();
-    match run::resume(&config, &folder, &mut RunBar::new(screen)) {
-        Ok(summary) => finish(&config, path, &summary, screen, json),
+    match run::resume(&config, &folder, &mut RunBar::new(screen), fedsi_report::write_run) {
+        Ok(completed) => finish(&config, path, completed, screen, json),
         Err(error) => Err(stopped(error, path)),
     }
 }

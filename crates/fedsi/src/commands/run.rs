@@ -1,12 +1,15 @@
 //! `fedsi run`.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use fedsi_fl::record::{Figure, PosteriorKind, PosteriorSummary, Scores, Summary};
-use fedsi_fl::{Checked, RunError, RunFolder, run};
+use fedsi_fl::Checked;
+use fedsi_fl::client::{PosteriorKind, PosteriorSummary};
+use fedsi_fl::scores::{Figure, Scores};
 use fedsi_metrics::Summary as Spread;
+use fedsi_report::ReportError;
+use fedsi_run::{Completed, RunError, RunFolder, Summary, run};
 
 use crate::args::RunArguments;
 use crate::output::{print, print_json};
@@ -14,7 +17,7 @@ use crate::progress::{RunBar, Screen};
 use crate::table::{Table, bytes};
 
 /// Clients shown one by one; more are summed up.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 pub(crate) fn run(arguments: &RunArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
     let config = arguments.settings.checked()?;
@@ -24,45 +27,44 @@ pub(crate) fn run(arguments: &RunArguments, screen: &Screen, json: bool) -> anyh
     };
     let path = folder.path().to_owned();
     crate::stop::listen();
-    match run::run(&config, folder, &mut RunBar::new(screen)) {
-        Ok(summary) => finish(&config, &path, &summary, screen, json),
+    match run::run(&config, folder, &mut RunBar::new(screen), fedsi_report::write_run) {
+        Ok(completed) => finish(&config, &path, completed, screen, json),
         Err(error) => Err(stopped(error, &path)),
     }
 }
 
-/// A run that ended early: what was saved, and how to go on.
+/// A run that ended early: what was saved, and how to resume it.
 pub(super) fn stopped(error: RunError, path: &Path) -> anyhow::Error {
     if error.is_bad_input() || !path.join("config.toml").exists() {
         return error.into();
     }
     let saved = format!(
-        "the run stopped, and what was saved is in {0}; go on with: fedsi resume {0}",
+        "the run stopped, and what was saved is in {0}; resume with: fedsi resume {0}",
         path.display()
     );
     anyhow::Error::new(error).context(saved)
 }
 
-/// The report, the summary that says that a run is complete, and the closing words.
+/// What a complete run prints.
 pub(super) fn finish(
     config: &Checked,
     path: &Path,
-    summary: &Summary,
+    completed: Completed<Result<PathBuf, ReportError>>,
     screen: &Screen,
     json: bool,
 ) -> anyhow::Result<()> {
-    let report = fedsi_report::write_run(path, summary);
-    run::complete(path, summary)?;
+    let Completed { summary, report } = completed;
     let report = report.context("the run is complete and saved, but its report failed")?;
     if json {
-        return print_json(summary);
+        return print_json(&summary);
     }
     if screen.quiet {
         return Ok(());
     }
-    print(&closing(config, summary, path, &report)?)
+    print(&closing(config, &summary, path, &report)?)
 }
 
-/// What a person wants to know at the end.
+/// The text printed at the end of a run.
 fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     writeln!(
@@ -97,14 +99,14 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         bytes(summary.bytes.down),
         summary.peak_rss_bytes.map(|peak| format!("; memory: {}", bytes(peak))).unwrap_or_default()
     )?;
-    text.push_str(&trouble_lines(summary));
+    text.push_str(&exclusion_lines(summary));
     writeln!(text, "\nfiles:  {}", path.display())?;
     writeln!(text, "report: {}", report.display())?;
     Ok(text)
 }
 
-/// What went wrong on the way, and what the shared part may tell of a client: a line each, where there is any.
-fn trouble_lines(summary: &Summary) -> String {
+/// Excluded updates, skipped rounds and the privacy guarantee: a line each, where there is any.
+fn exclusion_lines(summary: &Summary) -> String {
     let (mut text, trouble) = (String::new(), &summary.trouble);
     if trouble.total() > 0 {
         let kinds: Vec<String> =
@@ -123,7 +125,7 @@ fn trouble_lines(summary: &Summary) -> String {
     text
 }
 
-/// What the personal models believe of their parameters.
+/// The posterior of the personal models.
 fn posterior_line(posterior: &PosteriorSummary) -> String {
     let (parameters, deviation) = (posterior.parameters, posterior.variance.sqrt());
     match (posterior.kind, posterior.laplace) {
@@ -153,7 +155,7 @@ fn scores_table(summary: &Summary) -> Table {
     let mut line = |name: &str, samples: String, figures: &[Figure]| {
         table.row([name.to_owned(), samples].into_iter().chain(figures.iter().map(Figure::to_string)));
     };
-    if clients.len() <= MOST_LINES {
+    if clients.len() <= MAX_LINES {
         for client in clients {
             line(&client.label(), client.samples.to_string(), &client.scores.figures());
         }

@@ -53,6 +53,7 @@ fn settings_that_cannot_run() {
             (&["--set", "trainig.batch=3"], &["trainig", "did you mean `training`?", "fedsi config"]),
             (&["--set", "training.bach=3"], &["training.bach", "batch", "fedsi config"]),
             (&["--set", "rouns=3"], &["rouns", "did you mean `rounds`?"]),
+            (&["--set", "fedsi.every=3"], &["`fedsi.every` is now `fedsi.posterior_interval`"]),
             (&["--set", "rounds=three"], &["rounds", "three"]),
             (&["--set", "rounds=2.5"], &["rounds", "2.5"]),
             (&["--set", "training=3"], &["training"]),
@@ -63,13 +64,13 @@ fn settings_that_cannot_run() {
             (&["--rounds", "-1"], &["rounds", "-1"]),
             (&["--rounds", "many"], &["--rounds", "many"]),
             (&["--epochs", "0"], &["training.epochs", "at least 1"]),
-            (&["--lr", "-0.1"], &["training.rate", "-0.1", "above 0"]),
-            (&["--lr", "0"], &["training.rate", "above 0"]),
-            (&["--lr", "NaN"], &["training.rate", "NaN", "finite"]),
-            (&["--lr", "inf"], &["training.rate", "inf", "finite"]),
-            (&["--set", "tuning.rate=nan"], &["tuning.rate", "finite"]),
-            (&["--set", "tuning.rate=-1"], &["tuning.rate", "above 0"]),
-            (&["--set", "training.batch=0"], &["training.batch", "between 1 and"]),
+            (&["--lr", "-0.1"], &["training.learning_rate", "-0.1", "above 0"]),
+            (&["--lr", "0"], &["training.learning_rate", "above 0"]),
+            (&["--lr", "NaN"], &["training.learning_rate", "NaN", "finite"]),
+            (&["--lr", "inf"], &["training.learning_rate", "inf", "finite"]),
+            (&["--set", "tuning.learning_rate=nan"], &["tuning.learning_rate", "finite"]),
+            (&["--set", "tuning.learning_rate=-1"], &["tuning.learning_rate", "above 0"]),
+            (&["--set", "training.batch_size=0"], &["training.batch_size", "between 1 and"]),
             (&["--set", "training.momentum=1"], &["training.momentum"]),
             (&["--participants", "11"], &["federation.participants", "11", "at most 10"]),
             (&["--clients", "3", "--participants", "4"], &["federation.participants", "at most 3"]),
@@ -90,7 +91,7 @@ fn settings_that_cannot_run() {
             (&["--set", "model.body=[{ conv = { out = 3, kernel = 31 } }]"], &["model.body", "kernel of 31"]),
             (&["--set", "model.body=[\"flattn\"]"], &["model.body", "flattn", "`flatten`"]),
             (&["--set", "model.body=[{ linear = 0 }]"], &["model.body", "at least one output"]),
-            (&["--set", "model.noise=-1"], &["model.noise"]),
+            (&["--set", "model.observation_noise=-1"], &["model.observation_noise"]),
             (&["--profile", "papr"], &["papr", "calibrated, paper"]),
             (&["--set", "fedsi.alpha=0"], &["fedsi.alpha", "1e-30"]),
             (&["--set", "fedsi.alpha=1e39"], &["fedsi.alpha", "1e30"]),
@@ -101,7 +102,7 @@ fn settings_that_cannot_run() {
             (&["--set", "fedsi.prior_variance=wide"], &["fedsi.prior_variance", "\"auto\" or \"server\""]),
             (&["--set", "fedsi.tolerance=-0.1"], &["fedsi.tolerance"]),
             (&["--set", "fedsi.draws=0"], &["fedsi.draws"]),
-            (&["--set", "fedsi.every=0"], &["fedsi.every", "at least 1"]),
+            (&["--set", "fedsi.posterior_interval=0"], &["fedsi.posterior_interval", "at least 1"]),
             (&["--set", "fedsi.rule=layers:7", "--rounds", "1"], &["fedsi.rule", "7"]),
         ],
     );
@@ -110,7 +111,9 @@ fn settings_that_cannot_run() {
 #[test]
 fn settings_are_refused_in_the_words_of_a_user() {
     let scratch = Scratch::new();
-    for typed in ["rounds=three", "rounds=2.5", "rounds=-1", "training=3", "training.rate=fast", "seed=-1"] {
+    for typed in
+        ["rounds=three", "rounds=2.5", "rounds=-1", "training=3", "training.learning_rate=fast", "seed=-1"]
+    {
         let line = scratch.fedsi(&["run", "--set", typed]).stderr;
         for jargon in ["usize", "u64", "f64", "struct ", "TrainingConfig"] {
             assert!(!line.contains(jargon), "--set {typed}: `{jargon}` in: {line}");
@@ -125,7 +128,7 @@ fn config_files_that_cannot_be_used() {
     scratch.write("syntax.toml", "rounds = 2\n\n[training]\nrate = \n");
     scratch.write("key.toml", "rounds = 2\n[training]\nepoch = 3\n");
     scratch.write("section.toml", "[trainnig]\nepochs = 3\n");
-    scratch.write("type.toml", "[training]\nrate = \"fast\"\n");
+    scratch.write("type.toml", "[training]\nlearning_rate = \"fast\"\n");
     scratch.write("twice.toml", "rounds = 2\nrounds = 3\n");
     scratch.write("value.toml", "[validation]\nfraction = 2.0\n");
     scratch.write("binary.toml", [0xff, 0xfe, 0x00]);
@@ -138,7 +141,7 @@ fn config_files_that_cannot_be_used() {
             (&["syntax.toml"], &["syntax.toml", "line 4"]),
             (&["key.toml"], &["key.toml", "training.epoch", "epochs"]),
             (&["section.toml"], &["section.toml", "trainnig", "`training`"]),
-            (&["type.toml"], &["training.rate", "fast"]),
+            (&["type.toml"], &["training.learning_rate", "fast"]),
             (&["twice.toml"], &["twice.toml", "line 2", "duplicate key"]),
             (&["value.toml"], &["validation.fraction", "0.9"]),
             (&["binary.toml"], &["binary.toml"]),

@@ -125,12 +125,14 @@ fn the_config_has_every_key_of_the_schema_each_under_a_comment() {
     assert!(schema["$schema"].as_str().is_some_and(|name| name.starts_with("https://json-schema.org/")));
     let mut found = Vec::new();
     keys(&schema, &schema, "", &mut found);
-    for expected in ["method", "rounds", "data.files.client", "training.rate", "validation.fraction"] {
+    for expected in ["method", "rounds", "data.files.client", "training.learning_rate", "validation.fraction"]
+    {
         assert!(found.iter().any(|key| key == expected), "no {expected} in the schema");
     }
     let text = scratch.succeeds(&["config"]).stdout;
     let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("no TOML: {error}"));
-    for key in &found {
+    // A method of these crates declares no settings there.
+    for key in found.iter().filter(|key| *key != "method_settings") {
         let mut value = &toml::Value::Table(table.clone());
         for part in key.split('.') {
             value = value.get(part).unwrap_or_else(|| panic!("no {key} in the config"));

@@ -165,7 +165,9 @@ fn one_process_at_a_time() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
-    assert!(second.stderr.contains("c is in use by another"), "{}", second.stderr);
+    let expected =
+        "c is in use by another comparison; wait until it ends, or choose another folder with --out\n";
+    assert!(second.stderr.ends_with(expected), "{}", second.stderr);
     // A lock does not outlive its process.
     scratch.succeeds(&compare(&["--quiet"]));
 }
@@ -176,7 +178,7 @@ fn other_settings_are_refused_by_their_key_and_replaced_with_force() {
     scratch.succeeds(&compare(&["--quiet"]));
     let cases: [(&[&str], &[&str]); 2] = [
         (&["--rounds=3"], &["c/fedavg-s1", "`rounds` is 2 there and 3 here", "--out", "--force"]),
-        (&["--set", "training.batch=20"], &["`training.batch` is 50 there and 20 here"]),
+        (&["--set", "training.batch_size=20"], &["`training.batch_size` is 50 there and 20 here"]),
     ];
     refuses(&scratch, &compare(&[]), &cases);
     let before = results(&scratch, "c");
@@ -185,6 +187,22 @@ fn other_settings_are_refused_by_their_key_and_replaced_with_force() {
     assert!(
         changed(&before, &results(&scratch, "c")).contains(&"fedavg-s1/predictions.safetensors".to_owned())
     );
+}
+
+/// A summary that is there and cannot be read may be of a finished run: it is not replaced unless asked for.
+#[test]
+fn a_damaged_summary_is_named_and_replaced_with_force() {
+    let scratch = Scratch::new();
+    scratch.succeeds(&compare(&["--quiet"]));
+    let before = results(&scratch, "c");
+    scratch.write("c/fedavg-s1/summary.json", "{\"half");
+    let cases: [(&[&str], &[&str]); 1] =
+        [(&[], &["c/fedavg-s1/summary.json cannot be read", "--out", "--force"])];
+    refuses(&scratch, &compare(&[]), &cases);
+    assert_eq!(scratch.text("c/fedavg-s1/summary.json"), "{\"half");
+    scratch.succeeds(&compare(&["--force", "--quiet"]));
+    assert_eq!(scratch.json("c/fedavg-s1/summary.json")["seed"], 1);
+    assert_eq!(changed(&before, &results(&scratch, "c")), [""; 0], "the same settings give the same bytes");
 }
 
 #[test]
@@ -203,10 +221,11 @@ fn threads_and_jobs_change_no_result() {
 fn tuning_chooses_on_held_out_data_and_says_what() {
     let scratch = Scratch::new();
     let ended = scratch.succeeds(&compare(&["--tune", "--tune-rounds=1"]));
-    assert!(ended.stdout.contains("tuned: FedBABU: training.rate = "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("tuned: FedBABU: training.learning_rate = "), "{}", ended.stdout);
     let found = scratch.json("c/compare.json");
     assert_eq!(found["tuning"]["rounds"], 1);
-    for (method, keys, trials) in [(0, &["training.rate"][..], 3), (1, &["training.rate", "tuning.rate"], 5)]
+    for (method, keys, trials) in
+        [(0, &["training.learning_rate"][..], 3), (1, &["training.learning_rate", "tuning.learning_rate"], 5)]
     {
         let method = &found["methods"][method];
         let tried = method["trials"].as_array().unwrap();
@@ -236,7 +255,7 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
 #[test]
 fn a_run_that_fails_stops_no_other() {
     let scratch = Scratch::new();
-    let ended = scratch.fedsi(&compare(&["--set", "tuning.rate=1e38"]));
+    let ended = scratch.fedsi(&compare(&["--set", "tuning.learning_rate=1e38"]));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let last = ended.stderr.lines().last().unwrap();
     for words in ["2 of 4 runs failed", "fedbabu seed 1", "not finite", "same command"] {
@@ -269,7 +288,7 @@ fn bad_input() {
         &["compare", "--rounds=1"],
         &[
             (&["--methods", "fedavg,fedsy"], &["fedsy", "did you mean `fedsi`?"]),
-            (&["--methods", "fedavg,fedsi,fedavg"], &["fedavg", "twice"]),
+            (&["--methods", "fedavg,fedsi,fedavg"], &["`fedavg` is listed twice", "--methods"]),
             (&["--methods", ""], &["--methods is empty"]),
             (&["--methods", "all,fedsi"], &["unknown method `all`"]),
             (&["--method", "fedsi"], &["--methods"]),
@@ -280,10 +299,10 @@ fn bad_input() {
             (&["--jobs", "x"], &["--jobs"]),
             (&["--tune", "--tune-rounds", "0"], &["--tune-rounds 0"]),
             (&["--tune-rounds", "3"], &["give --tune too"]),
-            (&["--lr", "-1"], &["training.rate"]),
+            (&["--lr", "-1"], &["training.learning_rate"]),
             (&["--set", "rouns=3"], &["rouns", "did you mean `rounds`?"]),
             (&["--out", "notes"], &["notes holds `todo.txt`", "--out"]),
-            (&["--out", "file"], &["file is no folder"]),
+            (&["--out", "file"], &["file is not a folder"]),
             (
                 &["--dataset", "mnist", "--data-dir", "nowhere", "--out", "a/b"],
                 &["nowhere", "fedsi data fetch"],

@@ -102,8 +102,8 @@ fn force_makes_a_run_where_there_is_none() {
 fn a_folder_with_other_files_is_never_touched() {
     let scratch = Scratch::new();
     scratch.write("r/thesis.txt", "years of work");
-    refused(&scratch, &run(&["--out", "r"]), &["which is no part of a run", "--out"]);
-    refused(&scratch, &run(&["--out", "r", "--force"]), &["which is no part of a run", "--out"]);
+    refused(&scratch, &run(&["--out", "r"]), &["which is not part of a run", "--out"]);
+    refused(&scratch, &run(&["--out", "r", "--force"]), &["which is not part of a run", "--out"]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn bad_data_with_force_leaves_the_old_run_as_it_was() {
     let unfit = ["--set", "partition.kind=natural", "--out", "r", "--force"];
     refused(&scratch, &run(&unfit), &["partition.kind"]);
     let bad_config = ["--lr", "-1", "--out", "r", "--force"];
-    refused(&scratch, &run(&bad_config), &["training.rate"]);
+    refused(&scratch, &run(&bad_config), &["training.learning_rate"]);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_file_is_no_folder() {
         refused(
             &scratch,
             &run(&[&["--out", "notes.txt"], more].concat()),
-            &["notes.txt is no folder", "--out"],
+            &["notes.txt is not a folder", "--out"],
         );
     }
 }

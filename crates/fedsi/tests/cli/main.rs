@@ -16,3 +16,4 @@ mod report;
 mod resume;
 mod run;
 mod support;
+mod version_0_1;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use fedsi_data::{DataSpec, DatasetName, PartitionSpec, Samples, Size, Split, Targets};
+use fedsi_data::{DataSpec, PartitionSpec, Samples, Size, Split, Targets};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::Value;
@@ -33,8 +33,8 @@ fn digits() -> &'static Scratch {
 
 /// A client's samples of that run.
 fn samples(client: usize, split: Split) -> Samples {
-    let data = DataSpec::defaults(DatasetName::Digits, Size::Small);
-    let partition = PartitionSpec { clients: 3, ..PartitionSpec::defaults(DatasetName::Digits, Size::Small) };
+    let data = DataSpec::defaults("digits", Size::Small);
+    let partition = PartitionSpec { clients: 3, ..PartitionSpec::labels(10, 20, 80) };
     fedsi_data::open(&data, &partition, 1).unwrap().samples(client, split)
 }
 
@@ -301,8 +301,8 @@ fn what_cannot_be_predicted_is_refused() {
     };
     let run = digits().path("r").display().to_string();
     refused(&ask(&run, "3"), &["unknown client `3`", "3 clients, 0 to 2"]);
-    refused(&ask("folder", "0"), &["folder is no run"]);
-    refused(&ask("nowhere", "0"), &["nowhere is no run"]);
+    refused(&ask("folder", "0"), &["folder is not a run"]);
+    refused(&ask("nowhere", "0"), &["nowhere is not a run"]);
     scratch.write("half/config.toml", digits().bytes("r/config.toml"));
     refused(&ask("half", "0"), &["half is not complete", "summary.json"]);
     // Without personal models there is nobody but a new client.

@@ -1,4 +1,4 @@
-//! `fedsi report`: pages of saved runs, made anew.
+//! `fedsi report`: pages of saved runs, regenerated.
 
 use std::fs;
 

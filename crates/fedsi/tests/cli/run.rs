@@ -1,5 +1,6 @@
 //! What `fedsi run` leaves behind and says.
 
+use fedsi_fl::parameters::Parameters;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn a_run_without_arguments_leaves_every_file_of_the_contract() {
             "checkpoint/server.safetensors",
             "clients",
             "config.toml",
-            "exhibits.safetensors",
+            "report_data.safetensors",
             "metrics.jsonl",
             "plots",
             "predictions.safetensors",
@@ -303,18 +304,18 @@ fn clients_that_all_diverge_end_the_run_with_exit_code_1() {
 fn fedsi_leaves_its_posteriors_behind() {
     let scratch = Scratch::new();
     let typed = ["run", "--rounds", "4", "--clients", "4", "--participants", "2", "--out", "run", "--quiet"];
-    scratch.succeeds(&[&typed[..], &["--set", "fedsi.every=2"]].concat());
+    scratch.succeeds(&[&typed[..], &["--set", "fedsi.posterior_interval=2"]].concat());
     let server = std::fs::read(scratch.path("run/checkpoint/server.safetensors")).unwrap();
     let server = SafeTensors::deserialize(&server).unwrap();
     assert_eq!(server.tensor("server.variance").unwrap().shape(), [78_500]);
+    let config = fedsi_fl::Config::defaults("fedsi", "digits", fedsi_data::Size::Small).unwrap();
+    let task = fedsi_data::Task::Classification { classes: 10 };
+    let clients = fedsi_fl::Client::of_config(&config.check().unwrap(), &[1, 28, 28], task, None).unwrap();
     for client in 0..4 {
         let bytes = std::fs::read(scratch.path(&format!("run/clients/{client}.safetensors"))).unwrap();
-        let layers =
-            [fedsi_nn::LayerSpec::Flatten, fedsi_nn::LayerSpec::Linear(100), fedsi_nn::LayerSpec::Relu];
-        let layers = [&layers[..], &[fedsi_nn::LayerSpec::Linear(10)]].concat();
-        let network = fedsi_nn::Network::new(&[1, 28, 28], &layers).unwrap();
-        let read = fedsi_fl::read_model(&network, &bytes).unwrap();
-        let posterior = &read.belief.laplace().expect("a posterior").posterior;
+        let read = fedsi_run::read_model(&clients, &bytes).unwrap();
+        let Parameters::Laplace(laplace) = &read.parameters else { panic!("a posterior") };
+        let posterior = laplace.fit.posterior();
         assert_eq!(posterior.selected().len(), 3925);
         let model = SafeTensors::deserialize(&bytes).unwrap();
         let saved = model.tensor("posterior.variance").unwrap().data().as_chunks::<8>().0;
@@ -350,8 +351,8 @@ fn the_paper_profile_runs() {
         "profile = \"paper\"",
         "alpha = 0.0001",
         "rule = \"variance\"",
-        "spread = \"deviation\"",
-        "rate = 0.01",
+        "variance_average = \"deviation\"",
+        "learning_rate = 0.01",
     ] {
         assert!(config.contains(line), "no `{line}` in\n{config}");
     }

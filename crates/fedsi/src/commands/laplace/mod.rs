@@ -3,28 +3,25 @@
 mod case;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use fedsi_bayes::{
-    Candidates, Curvature, Explanation, Likelihood, Posterior, Predictive, Rule, log_likelihood,
-    log_marginal_likelihood, probabilities, regression_variance,
+    Explanation, LaplaceError, Likelihood, Predictive, Prior, Problem, RuleName, Rules, SelectionRule,
+    probabilities, regression_variance,
 };
-use fedsi_fl::{Values, write_tensors};
-use fedsi_nn::Tape;
 use fedsi_random::{Purpose, Streams};
+use fedsi_run::{NamedTensor, write_tensors};
 use serde::Serialize;
 
 use crate::args::LaplaceArguments;
 use crate::output::{BadInput, print, print_json};
 use case::Case;
 
-/// Rows of a forward pass.
-const FORWARD_BATCH: usize = 128;
-
-/// What is told of a posterior besides the arrays; `seconds` are those of curvature, choice and posterior.
+/// The figures of a posterior besides the arrays; `seconds` are those of curvature, selection and posterior.
 #[derive(Debug, Serialize)]
-struct Told {
+struct LaplaceSummary {
     rule: String,
     subnetwork: Explanation,
     rank: usize,
@@ -45,26 +42,28 @@ pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> 
     if !(tolerance.is_finite() && tolerance >= 0.0) {
         return Err(BadInput(format!("--tolerance {tolerance}: expected a finite number, 0 or above")).into());
     }
-    let rule: Rule = arguments.rule.parse().map_err(|error| BadInput(format!("--rule: {error}")))?;
-    let size = size(arguments.subnetwork.as_deref(), &rule, &case)?;
-    let (told, arrays) = posterior(&case, &rule, size, tolerance, arguments.seed)?;
+    let rule = Rules::builtin()
+        .find(&RuleName::from(&*arguments.rule))
+        .map_err(|error| BadInput(format!("--rule: {error}")))?;
+    let size = size(arguments.subnetwork.as_deref(), &*rule, &case)?;
+    let (summary, arrays) = posterior(case, &*rule, size, tolerance, arguments.seed)?;
     let path = &arguments.out;
     write_tensors(path, &arrays, None)
         .with_context(|| format!("the posterior is computed, but not saved in {}", path.display()))?;
     if json {
-        return print_json(&told);
+        return print_json(&summary);
     }
     if quiet {
         return Ok(());
     }
-    print(&closing(&told, arguments)?)
+    print(&closing(&summary, arguments)?)
 }
 
 /// How many parameters: a number, a percentage, or what the case says.
-fn size(wanted: Option<&str>, rule: &Rule, case: &Case) -> Result<usize, BadInput> {
+fn size(wanted: Option<&str>, rule: &dyn SelectionRule, case: &Case) -> Result<usize, BadInput> {
     let body = case.network.layout().body().len();
-    if matches!(rule, Rule::Layers(_)) {
-        return Ok(body); // the layers say
+    if rule.has_own_size() {
+        return Ok(body);
     }
     let bad = |text: &str| {
         BadInput(format!(
@@ -72,7 +71,7 @@ fn size(wanted: Option<&str>, rule: &Rule, case: &Case) -> Result<usize, BadInpu
         ))
     };
     let Some(text) = wanted else {
-        let missing = || BadInput("case.json has no `subnetwork_size`; say --subnetwork N or P%".to_owned());
+        let missing = || BadInput("case.json has no `subnetwork_size`; give --subnetwork N or P%".to_owned());
         return case.subnetwork_size.ok_or_else(missing);
     };
     match text.strip_suffix('%') {
@@ -87,92 +86,75 @@ fn size(wanted: Option<&str>, rule: &Rule, case: &Case) -> Result<usize, BadInpu
 }
 
 fn posterior(
-    case: &Case,
-    rule: &Rule,
+    case: Case,
+    rule: &dyn SelectionRule,
     size: usize,
     tolerance: f64,
     seed: u64,
-) -> anyhow::Result<(Told, Vec<Values>)> {
-    let Case { network, parameters, likelihood, prior_variance, train_inputs, test_inputs, .. } = case;
-    let (layout, outputs) = (network.layout(), network.outputs());
-    let body = layout.body();
-    let started = Instant::now();
-    let curvature = Curvature::diagonal(network, parameters, train_inputs, likelihood, body.clone());
-    let bad = |error: fedsi_bayes::SelectionError| BadInput(error.to_string());
-    let candidates =
-        Candidates::new(layout, body.clone(), &curvature, prior_variance, parameters).map_err(bad)?;
+) -> anyhow::Result<(LaplaceSummary, Vec<NamedTensor>)> {
+    let bad = |error: LaplaceError| BadInput(error.to_string());
+    let posterior_failed = |error: fedsi_bayes::PosteriorError| bad(error.into());
+    let (outputs, body) = (case.network.outputs(), case.network.layout().body());
+    let candidates = body.len();
+    let prior = Prior::diagonal(body, case.prior_variance).with_mean(case.prior_mean);
+    let problem = Problem::new(Arc::new(case.network), case.parameters, &case.train_inputs, case.likelihood)
+        .and_then(|problem| problem.with_targets(case.train_targets.borrow()))
+        .map_err(posterior_failed)?;
     let mut rng = Streams::new(seed).stream(Purpose::Selection, 0, 0);
-    let subnetwork = rule.select(&candidates, size, &mut rng).map_err(bad)?;
-    let selected = subnetwork.indices();
-    let prior: Vec<f64> = selected.iter().map(|&index| prior_variance[index]).collect();
-    let posterior =
-        Posterior::fit(network, parameters, train_inputs, likelihood, selected, &prior, tolerance)
-            .map_err(|error| BadInput(error.to_string()))?;
+    let started = Instant::now();
+    let selection = problem.choose(&prior, rule, size, &mut rng).map_err(bad)?;
+    let laplace = problem.fit(&selection, tolerance).map_err(posterior_failed)?;
     let seconds = started.elapsed().as_secs_f64();
-    let test = posterior.outputs(network, parameters, test_inputs);
-    let rows = test.mean.len() / outputs;
-
+    let test = laplace.outputs(&case.test_inputs)?;
+    let rows = test.len();
+    let selected = selection.subnetwork().indices();
     let chosen = selected.len();
-    let ggn = fedsi_bayes::ggn(network, parameters, train_inputs, likelihood, selected)?;
-    let predicted = match likelihood {
+    let ggn = fedsi_bayes::ggn(&problem, selected)?;
+    let predicted = match laplace.likelihood() {
         Likelihood::Categorical => {
             let values = probabilities(Predictive::Probit, &test, 1, &mut rng);
-            Values::f64("probit", vec![rows, outputs], &values)
+            NamedTensor::f64("probit", vec![rows, outputs], &values)
         }
         Likelihood::Gaussian { noise } => {
             let values = regression_variance(&test, noise);
-            Values::f64("predictive_variance", vec![rows, outputs], &values)
+            NamedTensor::f64("predictive_variance", vec![rows, outputs], &values)
         }
     };
+    let curvature = selection.curvature().context("a selection by a rule has a curvature")?;
     let arrays = vec![
-        Values::i64("subnetwork", selected.iter().map(|&index| index as i64)),
-        Values::f64("diag_ggn", vec![body.len()], &curvature.ggn),
-        Values::f64("ggn", vec![chosen, chosen], &ggn),
-        Values::f64("covariance", vec![chosen, chosen], &posterior.covariance()),
-        Values::f64("logits", vec![rows, outputs], &test.mean),
-        Values::f64("functional_variance", vec![rows, outputs, outputs], &test.covariance),
+        NamedTensor::i64("subnetwork", selected.iter().map(|&index| index as i64)),
+        NamedTensor::f64("diag_ggn", vec![candidates], &curvature.ggn),
+        NamedTensor::f64("ggn", vec![chosen, chosen], &ggn),
+        NamedTensor::f64("covariance", vec![chosen, chosen], &laplace.posterior().covariance()),
+        NamedTensor::f64("logits", vec![rows, outputs], &test.mean),
+        NamedTensor::f64("functional_variance", vec![rows, outputs, outputs], &test.covariance),
         predicted,
     ];
-    let fit = log_likelihood(likelihood, &forward(case), outputs, case.train_targets.borrow());
-    let moved = selected.iter().map(|&index| (parameters[index] - case.prior_mean[index]).powi(2));
-    let quadratic: f64 = moved.zip(&prior).map(|(square, variance)| square / variance).sum();
-    let told = Told {
-        rule: rule.to_string(),
-        subnetwork: subnetwork.explain(layout, &curvature, body.clone()),
-        rank: posterior.rank(),
-        certificate: posterior.certificate(),
-        log_likelihood: fit,
-        log_marginal_likelihood: log_marginal_likelihood(fit, posterior.log_determinant_ratio(), quadratic),
+    let summary = LaplaceSummary {
+        rule: rule.name().to_owned(),
+        subnetwork: selection.explanation().clone(),
+        rank: laplace.posterior().rank(),
+        certificate: laplace.posterior().certificate(),
+        log_likelihood: problem.log_likelihood().context("the case has targets")?,
+        log_marginal_likelihood: laplace.log_marginal_likelihood().context("the case has targets")?,
         seconds,
     };
-    Ok((told, arrays))
+    Ok((summary, arrays))
 }
 
-/// The network's outputs on the training samples.
-fn forward(case: &Case) -> Vec<f64> {
-    let width = case.network.inputs();
-    let mut tape = Tape::new(&case.network, FORWARD_BATCH);
-    let mut outputs = Vec::new();
-    for rows in case.train_inputs.chunks(FORWARD_BATCH * width) {
-        tape.inputs_mut(&case.network, rows.len() / width).copy_from_slice(rows);
-        outputs.extend_from_slice(tape.forward(&case.network, &case.parameters));
-    }
-    outputs
-}
-
-fn closing(told: &Told, arguments: &LaplaceArguments) -> anyhow::Result<String> {
+fn closing(summary: &LaplaceSummary, arguments: &LaplaceArguments) -> anyhow::Result<String> {
     let mut text = String::new();
-    writeln!(text, "subnetwork by {}: {}", told.rule, told.subnetwork)?;
-    let exactness = if told.certificate == 0.0 {
+    writeln!(text, "subnetwork by {}: {}", summary.rule, summary.subnetwork)?;
+    let exactness = if summary.certificate == 0.0 {
         "exact".to_owned()
     } else {
-        format!("every variance at most {:.2e} of itself too large", told.certificate)
+        format!("every variance at most {:.2e} of itself too large", summary.certificate)
     };
-    writeln!(text, "posterior: rank {}, {exactness}, {:.2} s", told.rank, told.seconds)?;
+    writeln!(text, "posterior: rank {}, {exactness}, {:.2} s", summary.rank, summary.seconds)?;
     writeln!(
         text,
         "log likelihood {:.4}, log marginal likelihood {:.4}",
-        told.log_likelihood, told.log_marginal_likelihood
+        summary.log_likelihood, summary.log_marginal_likelihood
     )?;
     writeln!(text, "\nfile: {}", arguments.out.display())?;
     Ok(text)

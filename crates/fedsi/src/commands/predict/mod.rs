@@ -6,8 +6,8 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use fedsi_data::{InputForm, Task, read_inputs, read_labelled};
-use fedsi_fl::saved::{Goal, SavedModel, SavedRun, Threshold};
-use fedsi_fl::write_whole;
+use fedsi_run::saved::{AbstentionGoal, SavedModel, SavedRun, Threshold};
+use fedsi_run::write_whole;
 
 use crate::args::{PredictArguments, RowFormat};
 use crate::output::{BadInput, print};
@@ -31,11 +31,11 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
     // Before the work: a goal that cannot be had is an error.
     let found = |goal| Threshold::find(&run, client, goal, model.target_scaling());
     let threshold = goal.map(found).transpose()?;
-    let answers = model.answer(&inputs.inputs)?;
-    let doubt = answers.doubt(model.target_scaling());
-    let abstain = threshold.map(|threshold| threshold.abstains(&doubt));
+    let predicted = model.predict(&inputs.inputs)?;
+    let uncertainty = predicted.uncertainty(model.target_scaling());
+    let abstain = threshold.map(|threshold| threshold.abstains(&uncertainty));
     if let (Some(threshold), false) = (&threshold, screen.quiet) {
-        say(threshold, client, model.task())?;
+        print_threshold(threshold, client, model.task())?;
     }
     let sheet = Sheet {
         run: &run,
@@ -43,7 +43,7 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
         fit: arguments.fit.as_deref(),
         model: &model,
         names: inputs.names.as_deref(),
-        answers: &answers,
+        predicted: &predicted,
         goal: goal.zip(threshold),
         abstain: abstain.as_deref(),
     };
@@ -62,16 +62,16 @@ fn fit(run: &SavedRun, data: &Path, arguments: &PredictArguments) -> anyhow::Res
     let server = run.server()?;
     let (inputs, targets) = (server.input_form(run), server.target_form());
     let samples = read_labelled(data, arguments.fit_targets.as_deref(), &inputs, &targets)?;
-    Ok(server.welcome(run, samples)?)
+    Ok(server.join(run, samples)?)
 }
 
-fn goal(arguments: &PredictArguments) -> Result<Option<Goal>, BadInput> {
+fn goal(arguments: &PredictArguments) -> Result<Option<AbstentionGoal>, BadInput> {
     match (arguments.coverage, arguments.risk) {
-        (Some(share), _) if share > 0.0 && share <= 1.0 => Ok(Some(Goal::Coverage(share))),
+        (Some(share), _) if share > 0.0 && share <= 1.0 => Ok(Some(AbstentionGoal::Coverage(share))),
         (Some(share), _) => {
             Err(BadInput(format!("--coverage {share}: expected a share above 0 and at most 1")))
         }
-        (None, Some(share)) if (0.0..=1.0).contains(&share) => Ok(Some(Goal::Risk(share))),
+        (None, Some(share)) if (0.0..=1.0).contains(&share) => Ok(Some(AbstentionGoal::Risk(share))),
         (None, Some(share)) => Err(BadInput(format!("--risk {share}: expected a share from 0 to 1"))),
         (None, None) => Ok(None),
     }
@@ -90,7 +90,7 @@ fn format(arguments: &PredictArguments, json: bool) -> Result<RowFormat, BadInpu
     Ok(arguments.format.unwrap_or(if json { RowFormat::Json } else { by_ending }))
 }
 
-/// A place that cannot be written is told before the work.
+/// A path that cannot be written is refused before the work.
 fn refuse_unwritable(out: Option<&Path>) -> Result<(), BadInput> {
     let Some(path) = out else { return Ok(()) };
     let bad = |reason: &str| Err(BadInput(format!("--out {}: {reason}", path.display())));
@@ -111,21 +111,21 @@ fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
     }
 }
 
-/// What the threshold is, and what it did.
-fn say(threshold: &Threshold, client: Option<usize>, task: Task) -> anyhow::Result<()> {
+/// Prints the threshold, and its coverage and risk on the test samples.
+fn print_threshold(threshold: &Threshold, client: Option<usize>, task: Task) -> anyhow::Result<()> {
     let whose = client.map_or("all clients".to_owned(), |client| format!("client {client}"));
     let found = format!("found on {} test samples of {whose}", threshold.samples);
-    let text = match (threshold.doubt, task) {
+    let text = match (threshold.uncertainty, task) {
         (None, _) => format!("warning: every row abstains: no threshold keeps this risk ({found})"),
-        (Some(doubt), Task::Classification { .. }) => format!(
+        (Some(uncertainty), Task::Classification { .. }) => format!(
             "abstaining below a probability of {:.4}, {found}: there it answers {:.1}% with {:.1}% wrong; an estimate, \
              no guarantee",
-            1.0 - doubt,
+            1.0 - uncertainty,
             100.0 * threshold.coverage,
             100.0 * threshold.risk.unwrap_or(0.0)
         ),
-        (Some(doubt), Task::Regression { .. }) => format!(
-            "abstaining above a deviation of {doubt:.4}, {found}: there it answers {:.1}%; an estimate, no guarantee",
+        (Some(uncertainty), Task::Regression { .. }) => format!(
+            "abstaining above a deviation of {uncertainty:.4}, {found}: there it answers {:.1}%; an estimate, no guarantee",
             100.0 * threshold.coverage
         ),
     };

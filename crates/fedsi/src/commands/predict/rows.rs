@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use fedsi_fl::saved::{Answers, Goal, SavedModel, SavedRun, Threshold, surest};
+use fedsi_metrics::HALF_WIDTH_95;
+use fedsi_run::saved::{AbstentionGoal, Predicted, SavedModel, SavedRun, Threshold, most_probable};
 use serde::Serialize;
 use serde_json::{Value, json};
-
-/// Half the width of a 95% interval of a Gaussian, in standard deviations.
-const HALF_95: f64 = 1.959_963_984_540_054;
 
 /// Everything that is written.
 pub(super) struct Sheet<'a> {
@@ -18,8 +16,8 @@ pub(super) struct Sheet<'a> {
     pub(super) model: &'a SavedModel,
     /// Names of the rows, where they have any.
     pub(super) names: Option<&'a [String]>,
-    pub(super) answers: &'a Answers,
-    pub(super) goal: Option<(Goal, Threshold)>,
+    pub(super) predicted: &'a Predicted,
+    pub(super) goal: Option<(AbstentionGoal, Threshold)>,
     pub(super) abstain: Option<&'a [bool]>,
 }
 
@@ -31,7 +29,7 @@ enum Key<'a> {
     Name(&'a str),
 }
 
-/// What is said of a row. Probabilities stay single, so that they print as short as they are.
+/// The prediction for a row. Probabilities stay single, so that they print as short as they are.
 #[derive(Serialize)]
 struct Class<'a> {
     row: Key<'a>,
@@ -46,7 +44,7 @@ struct Class<'a> {
     probabilities: &'a [f32],
 }
 
-/// What is said of a row's targets, one after another.
+/// The prediction of a row's targets, one after another.
 #[derive(Serialize)]
 struct Values<'a> {
     row: Key<'a>,
@@ -73,10 +71,10 @@ impl<'a> Sheet<'a> {
             None => Key::Number(at),
         };
         let abstain = self.abstain.map(|abstain| abstain[at]);
-        match self.answers {
-            Answers::Classes { classes, probabilities, variance } => {
+        match self.predicted {
+            Predicted::Classes { classes, probabilities, variance } => {
                 let probabilities = &probabilities[at * classes..(at + 1) * classes];
-                let (class, probability) = surest(probabilities);
+                let (class, probability) = most_probable(probabilities);
                 Row::Class(Class {
                     row,
                     class,
@@ -88,12 +86,12 @@ impl<'a> Sheet<'a> {
                     probabilities,
                 })
             }
-            Answers::Values { outputs, mean, variance } => {
+            Predicted::Values { outputs, mean, variance } => {
                 let range = at * outputs..(at + 1) * outputs;
                 let (mean, variance) = (&mean[range.clone()], &variance[range]);
                 let deviation: Vec<f64> = variance.iter().map(|variance| variance.sqrt()).collect();
                 let end = |sign: f64| -> Vec<f64> {
-                    mean.iter().zip(&deviation).map(|(mean, d)| mean + sign * HALF_95 * d).collect()
+                    mean.iter().zip(&deviation).map(|(mean, d)| mean + sign * HALF_WIDTH_95 * d).collect()
                 };
                 let (low, high) = (end(-1.0), end(1.0));
                 Row::Values(Values { row, mean, deviation, variance, low, high, abstain })
@@ -114,15 +112,15 @@ impl<'a> Sheet<'a> {
     fn header(&self) -> Vec<String> {
         let mut header = vec!["row".to_owned()];
         let abstain = self.abstain.map(|_| "abstain".to_owned());
-        match self.answers {
-            Answers::Classes { classes, .. } => {
+        match self.predicted {
+            Predicted::Classes { classes, .. } => {
                 header.push("class".to_owned());
                 header.extend(self.model.class_names().map(|_| "name".to_owned()));
                 header.extend(["probability", "entropy", "variance"].map(str::to_owned));
                 header.extend(abstain);
                 header.extend((0..*classes).map(|class| format!("p{class}")));
             }
-            Answers::Values { outputs, .. } => {
+            Predicted::Values { outputs, .. } => {
                 for suffix in self.suffixes(*outputs) {
                     let names = ["mean", "deviation", "variance", "low", "high"];
                     header.extend(names.map(|name| format!("{name}{suffix}")));
@@ -141,7 +139,7 @@ impl<'a> Sheet<'a> {
             Key::Number(number) => number.to_string(),
             Key::Name(name) => name.to_owned(),
         };
-        for at in 0..self.answers.len() {
+        for at in 0..self.predicted.len() {
             // `Debug`, because `Display` writes a tiny number with all its zeros.
             let number = |value: f64| format!("{value:?}");
             let cells = match self.row(at) {
@@ -180,7 +178,7 @@ impl<'a> Sheet<'a> {
         let mut head = json!({
             "run": self.run.path().display().to_string(),
             "method": config.method,
-            "dataset": fedsi_fl::run::dataset_name(config),
+            "dataset": fedsi_run::dataset_name(config),
             "client": self.client,
             "client_name": self.client.and_then(name),
             "fit": self.fit.map(|path| path.display().to_string()),
@@ -192,7 +190,7 @@ impl<'a> Sheet<'a> {
         }
         let head = serde_json::to_string_pretty(&head)?;
         let rows: Result<Vec<String>, _> =
-            (0..self.answers.len()).map(|at| serde_json::to_string(&self.row(at))).collect();
+            (0..self.predicted.len()).map(|at| serde_json::to_string(&self.row(at))).collect();
         let head = head.strip_suffix("\n}").unwrap_or(&head);
         Ok(format!("{head},\n  \"rows\": [\n    {}\n  ]\n}}\n", rows?.join(",\n    ")))
     }
@@ -200,12 +198,14 @@ impl<'a> Sheet<'a> {
     fn threshold(&self) -> Option<Value> {
         let (goal, threshold) = self.goal?;
         let (wanted, share) = match goal {
-            Goal::Coverage(share) => ("coverage", share),
-            Goal::Risk(share) => ("risk", share),
+            AbstentionGoal::Coverage(share) => ("coverage", share),
+            AbstentionGoal::Risk(share) => ("risk", share),
         };
-        let (kind, value) = match self.answers {
-            Answers::Classes { .. } => ("probability", threshold.doubt.map(|doubt| 1.0 - doubt)),
-            Answers::Values { .. } => ("deviation", threshold.doubt),
+        let (kind, value) = match self.predicted {
+            Predicted::Classes { .. } => {
+                ("probability", threshold.uncertainty.map(|uncertainty| 1.0 - uncertainty))
+            }
+            Predicted::Values { .. } => ("deviation", threshold.uncertainty),
         };
         Some(json!({
             "wanted": { wanted: share },

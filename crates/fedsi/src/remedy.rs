@@ -1,0 +1,153 @@
+//! What to do about an error: libraries say what is wrong, and only the program knows its flags and commands.
+
+use std::error::Error;
+
+use fedsi_compare::CompareError;
+use fedsi_data::DataError;
+use fedsi_fl::simulation::SnapshotError;
+use fedsi_fl::{ConfigError, StoreError};
+use fedsi_run::saved::SavedError;
+use fedsi_run::{FolderError, RunError};
+
+const OTHER_FOLDER: &str = "choose another folder with --out";
+const NEW_RUN: &str = "start a new run with fedsi run";
+
+/// What the user can do about an error, where its own message does not say it.
+pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
+    let fixed = error.chain().find_map(fixed_remedy).map(str::to_owned);
+    fixed.or_else(|| config_remedy(error)).or_else(|| data_remedy(error))
+}
+
+fn config_remedy(error: &anyhow::Error) -> Option<String> {
+    match error.chain().find_map(config_error)? {
+        ConfigError::Assignment { text } => Some(format!("it was given as `--set {text}`")),
+        ConfigError::UnknownKey { .. } => Some("`fedsi config` shows all keys".to_owned()),
+        _ => None,
+    }
+}
+
+fn data_remedy(error: &anyhow::Error) -> Option<String> {
+    match error.chain().find_map(data_error)? {
+        DataError::MissingDataset { dataset, dir, .. } => {
+            Some(format!("`fedsi data fetch {dataset} --data-dir {}` fetches it", dir.display()))
+        }
+        _ => None,
+    }
+}
+
+fn config_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a ConfigError> {
+    match run_error(cause) {
+        Some(RunError::Config(error)) => Some(error),
+        _ => match cause.downcast_ref::<SavedError>() {
+            Some(SavedError::Config(error)) => Some(error),
+            _ => cause.downcast_ref::<ConfigError>(),
+        },
+    }
+}
+
+fn data_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a DataError> {
+    match run_error(cause) {
+        Some(RunError::Data(error)) => Some(error),
+        _ => cause.downcast_ref::<DataError>(),
+    }
+}
+
+fn run_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a RunError> {
+    match cause.downcast_ref::<CompareError>() {
+        Some(CompareError::Run(error)) => Some(error),
+        _ => cause.downcast_ref::<RunError>(),
+    }
+}
+
+/// A remedy that is the same whatever the error holds.
+fn fixed_remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let run = error.downcast_ref().and_then(of_run);
+    let folder = || error.downcast_ref().and_then(of_folder);
+    let saved = || error.downcast_ref().and_then(of_saved);
+    let compare = || error.downcast_ref().and_then(of_comparison);
+    run.or_else(folder).or_else(saved).or_else(compare)
+}
+
+fn of_run(error: &RunError) -> Option<&'static str> {
+    match error {
+        RunError::Folder(error) => of_folder(error),
+        RunError::Snapshot { source: SnapshotError::Store(StoreError::NotHeld), .. } => {
+            Some("give the folder that holds them with --state-dir, or start a new run with fedsi run")
+        }
+        RunError::Snapshot { source: SnapshotError::Store(StoreError::NotStored), .. } => {
+            Some("leave --state-dir out, or start a new run with fedsi run")
+        }
+        RunError::OtherSettings { .. } | RunError::Snapshot { .. } | RunError::MetricsCut { .. } => {
+            Some(NEW_RUN)
+        }
+        _ => None,
+    }
+}
+
+fn of_folder(error: &FolderError) -> Option<&'static str> {
+    match error {
+        FolderError::HoldsARun { .. } => Some("choose another folder with --out, or --force to replace it"),
+        FolderError::HalfReplaced { .. } => Some("start a new run with fedsi run --force"),
+        FolderError::NotAFolder { .. }
+        | FolderError::CannotBeMade { .. }
+        | FolderError::CannotBeRead { .. }
+        | FolderError::ForeignEntry { .. }
+        | FolderError::ForeignFiles { .. }
+        | FolderError::JustTaken { .. } => Some(OTHER_FOLDER),
+        _ => None,
+    }
+}
+
+fn of_saved(error: &SavedError) -> Option<&'static str> {
+    match error {
+        SavedError::NotARun { .. } => Some("give the folder that `fedsi run` wrote"),
+        SavedError::NoModels { .. } => {
+            Some("run it again with true, or fit a model to the client's data with --fit")
+        }
+        SavedError::NoThreshold { .. } => Some("leave --coverage and --risk out"),
+        SavedError::NoRisk => Some("leave --risk out, and choose a share to answer with --coverage"),
+        _ => None,
+    }
+}
+
+fn of_comparison(error: &CompareError) -> Option<&'static str> {
+    match error {
+        CompareError::Run(error) => of_run(error),
+        CompareError::Duplicate { .. } => Some("name each method once in --methods"),
+        CompareError::NoMethods => Some("--methods is empty: name methods with commas between, or `all`"),
+        CompareError::NoSeeds => Some("--seeds 0 compares nothing: ask for at least 1, better 3"),
+        CompareError::SeedRange { .. } => {
+            Some("ask for fewer with --seeds, or a lower first one with --seed")
+        }
+        CompareError::Foreign { .. } => Some(OTHER_FOLDER),
+        CompareError::InUse { .. } => Some("wait until it ends, or choose another folder with --out"),
+        CompareError::Differs { .. } => {
+            Some("choose another folder with --out, or --force to replace runs that differ")
+        }
+        CompareError::UnreadableSummary { .. } => {
+            Some("choose another folder with --out, or --force to replace the run")
+        }
+        CompareError::Interrupted { .. } => Some("the same command resumes it"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_within_errors_have_the_same_remedy() {
+        let inner = || FolderError::HoldsARun { path: "r".into() };
+        let run = RunError::from(inner());
+        let compare = CompareError::from(inner());
+        let all: [&(dyn Error + 'static); 3] = [&inner(), &run, &compare];
+        for error in all {
+            assert!(fixed_remedy(error).is_some_and(|text| text.contains("--force")), "{error}");
+        }
+        let in_use = CompareError::InUse { path: "c".into() };
+        assert!(!in_use.to_string().contains("wait"), "the library gives no remedy: {in_use}");
+        assert!(fixed_remedy(&in_use).is_some_and(|text| text.contains("wait")));
+        assert_eq!(fixed_remedy(&RunError::Interrupted { round: 1, rounds: 2 }), None);
+    }
+}

@@ -1,18 +1,12 @@
-#![no_main]
-//! NPY and safetensors.
-use fedsi_data::{DatasetName, FilesSpec, InputForm, read_inputs};
+//! libFuzzer's way into the target `arrays`.
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let files = FilesSpec::default();
-    let form = InputForm {
-        dataset: DatasetName::Files,
-        files: &files,
-        shape: &[4],
-        columns: None,
-        pixels: false,
-        scaling: None,
-    };
-    for name in ["x.npy", "x.safetensors"] {
-        let _ = read_inputs(&fedsi_fuzz::file(name, bytes), &form);
-    }
+    fedsi_fuzz::libfuzzer("arrays", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("arrays")
+}

@@ -1,8 +1,12 @@
-#![no_main]
-//! Checkpoints, as they are and behind a checksum that fits.
-use fedsi_fl::checkpoint::{Checkpoint, sealed};
+//! libFuzzer's way into the target `checkpoints`.
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = Checkpoint::decode(bytes);
-    let _ = Checkpoint::decode(&sealed(bytes));
+    fedsi_fuzz::libfuzzer("checkpoints", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("checkpoints")
+}

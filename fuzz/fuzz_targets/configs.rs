@@ -1,9 +1,12 @@
-#![no_main]
-//! TOML configs: parsed, layered and checked.
-use fedsi_fl::config::{Overrides, resolve};
+//! libFuzzer's way into the target `configs`.
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|text: &str| {
-    if let Ok(layer) = Overrides::from_text("fuzz", text) {
-        let _ = resolve(&[layer]).map(|config| config.check());
-    }
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fedsi_fuzz::libfuzzer("configs", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("configs")
+}

@@ -1,10 +1,12 @@
-#![no_main]
-//! Whatever arrives over the wire.
-use fedsi_fl::message::{Download, Upload};
+//! libFuzzer's way into the target `messages`.
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = Download::decode(bytes);
-    if let Ok(upload) = Upload::decode(bytes) {
-        let _ = upload.spread.map(|spread| spread.objection(upload.shared.len()));
-    }
+    fedsi_fuzz::libfuzzer("messages", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("messages")
+}

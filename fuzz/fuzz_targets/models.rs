@@ -1,11 +1,12 @@
-#![no_main]
-//! Personal models and predictions.
-use fedsi_nn::{LayerSpec, Network};
+//! libFuzzer's way into the target `models`.
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let layers = [LayerSpec::Linear(3), LayerSpec::Tanh, LayerSpec::Linear(2)];
-    if let Ok(network) = Network::new(&[4], &layers) {
-        let _ = fedsi_fl::read_model(&network, bytes);
-    }
-    let _ = fedsi_fl::read_predictions(bytes);
+    fedsi_fuzz::libfuzzer("models", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("models")
+}

@@ -1,18 +1,12 @@
-#![no_main]
-//! CSV tables with a target and a client column.
-use fedsi_data::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size};
+//! libFuzzer's way into the target `tables`.
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let files = FilesSpec {
-        train: fedsi_fuzz::file("t.csv", bytes),
-        target: "y".into(),
-        client: "c".into(),
-        ..FilesSpec::default()
-    };
-    let data = DataSpec { files, ..DataSpec::defaults(DatasetName::Files, Size::Small) };
-    let partition = PartitionSpec {
-        kind: PartitionKind::Natural,
-        ..PartitionSpec::defaults(DatasetName::Files, Size::Small)
-    };
-    let _ = fedsi_data::open(&data, &partition, 1);
+    fedsi_fuzz::libfuzzer("tables", bytes);
 });
+
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    fedsi_fuzz::needs_libfuzzer("tables")
+}

@@ -36,22 +36,22 @@ pub fn read_prediction_clients(bytes: &[u8]) -> Result<Vec<usize>, TensorFileErr
     TensorFile::parse(bytes)?.indices("client")
 }
 
-/// The file's tensors: `client` says to which client each row belongs.
-pub(crate) fn prediction_tensors(predictions: &Predictions, clients: &[usize]) -> Vec<NamedTensor> {
-    let mut tensors = match predictions {
-        Predictions::Classes { classes, probabilities, labels } => vec![
-            NamedTensor::f32("probabilities", vec![labels.len(), *classes], probabilities),
-            NamedTensor::i64("labels", labels.iter().map(|&label| i64::from(label))),
-        ],
-        Predictions::Values { outputs, mean, variance, targets } => {
-            let shape = vec![targets.len() / outputs, *outputs];
-            vec![
-                NamedTensor::f64("mean", shape.clone(), mean),
-                NamedTensor::f64("variance", shape.clone(), variance),
-                NamedTensor::f64("targets", shape, targets),
-            ]
+/// The file's tensors: `clients` says to which client each row belongs. Takes what it converts, so that at no time both
+/// are there whole.
+pub(crate) fn prediction_tensors(predictions: Predictions, clients: Vec<usize>) -> Vec<NamedTensor> {
+    let mut tensors = vec![NamedTensor::i64("client", clients.into_iter().map(|client| client as i64))];
+    match predictions {
+        Predictions::Classes { classes, probabilities, labels } => {
+            let shape = vec![labels.len(), classes];
+            tensors.push(NamedTensor::i64("labels", labels.into_iter().map(i64::from)));
+            tensors.push(NamedTensor::f32("probabilities", shape, &probabilities));
         }
-    };
-    tensors.push(NamedTensor::i64("client", clients.iter().map(|&client| client as i64)));
+        Predictions::Values { outputs, mean, variance, targets } => {
+            let shape = vec![targets.len() / outputs, outputs];
+            for (name, values) in [("mean", mean), ("variance", variance), ("targets", targets)] {
+                tensors.push(NamedTensor::f64(name, shape.clone(), &values));
+            }
+        }
+    }
     tensors
 }

@@ -7,7 +7,7 @@ use lru::LruCache;
 use crate::client::LocalData;
 
 /// Most bytes of inputs that are kept.
-pub(crate) const CACHE_BYTES: usize = 512 << 20;
+pub(crate) const CACHE_BYTES: usize = 192 << 20;
 
 /// The data of the clients seen last. Memory follows participants: with many clients the least recent make room.
 #[derive(Debug)]

@@ -149,8 +149,11 @@ pub(super) fn evaluate(
     if pooled.is_empty() {
         tracing::warn!("no client has test data: there is nothing to score");
     }
-    write_tensors(&path.join("predictions.safetensors"), &prediction_tensors(&pooled, &owners), None)?;
-    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker))?;
     let scores = pooled.scores().with_mean_accuracy(clients.iter().map(|client| &client.scores));
+    // With many clients predictions are most of what there is in memory: not one copy more than needed.
+    let tensors = prediction_tensors(pooled, owners);
+    write_tensors(&path.join("predictions.safetensors"), &tensors, None)?;
+    drop(tensors);
+    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker))?;
     Ok((scores, clients, PosteriorSummary::of(&posteriors)))
 }

@@ -1,8 +1,8 @@
-//! The engine of a federation: what clients and the server do, from config to predictions. No files.
+//! The engine of a federation: what clients and the server do, from config to predictions. It reads configs, and writes no files.
 //!
-//! - [`config`]: what a run is told; [`registry`]: the methods and datasets it can name, its defaults and checks.
+//! - [`config`]: the settings of a run.
 //! - [`methods`]: each method a declaration of a few lines.
-//! - [`registry`]: the methods, datasets and selection rules that a config can name.
+//! - [`registry`]: the methods, datasets and selection rules that a config can name, its defaults and checks.
 //! - [`parameters`]: what is known of a network's parameters, one type everywhere.
 //! - [`network`]: what a client needs of a network.
 //! - [`wire`]: what travels, as bytes.

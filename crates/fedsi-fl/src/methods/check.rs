@@ -204,5 +204,17 @@ mod tests {
         assert_eq!(refused("fedsi", &|p| p.uncertainty = Uncertainty::None), Problem::PriorWithoutGaussian);
         assert_eq!(refused("fedsi", &|p| p.shared = Part::Nothing), Problem::PosteriorOfNothing);
         assert_eq!(refused("pfedbayes", &|p| p.shared = Part::Body), Problem::ReferenceOfPart);
+        let no_draws = Uncertainty::MeanField(MeanField { draws: 0, ..MeanField::of(&config) });
+        assert_eq!(refused("bpfed", &|p| p.uncertainty = no_draws.clone()), Problem::Zero("draws"));
+        let no_samples = Uncertainty::Samples(Samples { count: 0, prior_variance: 1.0 });
+        assert_eq!(refused("fedpop", &|p| p.uncertainty = no_samples.clone()), Problem::Zero("count"));
+        let never = |p: &mut Procedure| {
+            if let Uncertainty::Laplace(laplace) = &mut p.uncertainty {
+                laplace.posterior_interval = 0;
+            }
+        };
+        assert_eq!(refused("fedsi", &never), Problem::Zero("posterior_interval"));
+        assert_eq!(refused("fedpop", &|p| p.local[0].epochs = 1), Problem::AllDiscarded);
+        assert_eq!(refused("fedpop", &|p| p.local[1].part = Part::All), Problem::OverSamplesOfOtherParts);
     }
 }

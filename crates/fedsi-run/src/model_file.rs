@@ -14,7 +14,6 @@
 //! Which of them there are, what a factor means, and how predictions are made, is in the metadata. A model that was saved
 //! and read predicts the same bits.
 
-use fedsi_bayes::Likelihood;
 use fedsi_data::Task;
 use fedsi_fl::Client;
 use fedsi_fl::client::PersonalModel;
@@ -90,14 +89,13 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
     let file = TensorFile::parse(bytes)?;
     let ModelEntry { client: owner, posterior, noise } = file.entry()?;
     let network = client.network();
-    let (likelihood, observation_noise) = match client.task() {
-        Task::Classification { .. } => (Likelihood::Categorical, Vec::new()),
+    let observation_noise = match client.task() {
+        Task::Classification { .. } => Vec::new(),
         Task::Regression { outputs } => {
             if noise.len() != outputs {
                 return Err(ModelFileError::Noise { found: noise.len(), expected: outputs });
             }
-            let noise: Vec<f64> = noise.into_iter().map(|noise| noise.unwrap_or(f64::NAN)).collect();
-            (Likelihood::Gaussian { noise: noise.clone() }, noise)
+            noise.into_iter().map(|noise| noise.unwrap_or(f64::NAN)).collect()
         }
     };
     let draws = match posterior.draws() {
@@ -107,6 +105,7 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
         found => return Err(ModelFileError::Draws { found }),
     };
     let values = file.parameters(network.layout())?;
+    let likelihood = client.likelihood(observation_noise.clone());
     let parameters = read_posterior(values, &file, posterior, &**network, likelihood)?;
     Ok(PersonalModel { client: owner, parameters, observation_noise, draws })
 }

@@ -6,7 +6,7 @@ use fedsi_bayes::{
     Laplace, LaplaceError, Likelihood, Predictive, Prior, Problem, RuleNameError, Rules, Selection,
     SelectionRule,
 };
-use fedsi_data::{Samples, Targets};
+use fedsi_data::Task;
 use fedsi_random::ChaCha8Rng;
 
 use super::{Client, ClientError, LocalData};
@@ -52,6 +52,15 @@ impl Client {
     ) -> Result<Parameters, ClientError> {
         let fit = self.fit_posterior(spec, parameters.values(), server, data, rng)?;
         Ok(self.inference()?.parameters(parameters, fit))
+    }
+
+    /// How targets depend on the outputs: in a regression with this noise of each.
+    #[must_use]
+    pub fn likelihood(&self, observation_noise: Vec<f64>) -> Likelihood {
+        match self.task {
+            Task::Classification { .. } => Likelihood::Categorical,
+            Task::Regression { .. } => Likelihood::Gaussian { noise: observation_noise },
+        }
     }
 
     /// Selects parameters and computes their posterior, in f64.
@@ -112,7 +121,7 @@ impl Client {
         if !is_finite(values) {
             return Err(ClientError::Diverged);
         }
-        let likelihood = likelihood(&data.train, self.observation_noise(values, data)?);
+        let likelihood = self.likelihood(self.observation_noise(values, data)?);
         let problem = Problem::new(self.network.linearised(), doubles(values), inputs, likelihood);
         Ok(problem.map_err(LaplaceError::from)?)
     }
@@ -138,13 +147,5 @@ impl Client {
             Some(rule) => problem.choose(&prior, &**rule, size, rng)?,
             None => problem.choose_independent(&prior)?,
         })
-    }
-}
-
-/// How the samples' targets depend on the outputs.
-pub(super) fn likelihood(samples: &Samples, noise: Vec<f64>) -> Likelihood {
-    match samples.targets {
-        Targets::Classes(_) => Likelihood::Categorical,
-        Targets::Values(_) => Likelihood::Gaussian { noise },
     }
 }

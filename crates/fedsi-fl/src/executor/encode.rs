@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use fedsi_bayes::Likelihood;
 use fedsi_data::Task as Prediction;
 use serde::{Deserialize, Serialize};
 
@@ -210,10 +209,7 @@ fn read_model(
     client: &Client,
 ) -> Result<PersonalModel, WireError> {
     let observation_noise = file.f64("observation_noise")?;
-    let likelihood = match client.task() {
-        Prediction::Classification { .. } => Likelihood::Categorical,
-        Prediction::Regression { .. } => Likelihood::Gaussian { noise: observation_noise.clone() },
-    };
+    let likelihood = client.likelihood(observation_noise.clone());
     let (values, network) = (file.f32("values")?, client.network());
     if values.len() != network.layout().len() {
         return Err(WireError::Incomplete("a model has not as many values as the network has parameters"));

@@ -12,7 +12,7 @@ use crate::error::SimulationError;
 use crate::executor::{Outcome, TaskResult, Work};
 use crate::parameters::Part;
 use crate::server::{Exclusion, LeftOut, PriorChoice, RoundOutcome};
-use crate::wire::{Traffic, Upload, Variances};
+use crate::wire::{Download, Traffic, Upload, Variances};
 
 /// What a participant reports of a round besides its upload and what it keeps.
 #[derive(Clone, Copy)]
@@ -37,8 +37,9 @@ impl Simulation {
         let sends = self.client.procedure().shared != Part::Nothing;
         let faults = RoundFaults::draw(&self.config.faults, &self.streams, round, &participants, sends);
         let at_work = faults.at_work(&participants);
-        let down = self.server.training_download().encoded_len() as u64 * participants.len() as u64;
-        let mut returns = self.train_participants(&at_work)?;
+        let download = Arc::new(self.server.training_download());
+        let down = download.encoded_len() as u64 * participants.len() as u64;
+        let mut returns = self.train_participants(&at_work, &download)?;
         let worked = started.elapsed().as_secs_f64();
         let mut posterior = worked * posterior_share(&returns);
         let train = worked - posterior;
@@ -100,14 +101,17 @@ impl Simulation {
     }
 
     /// The local training of these clients. What each would keep is staged as it comes.
-    fn train_participants(&self, clients: &[usize]) -> Result<Returns, SimulationError> {
-        let download = Arc::new(self.server.training_download());
+    fn train_participants(
+        &self,
+        clients: &[usize],
+        download: &Arc<Download>,
+    ) -> Result<Returns, SimulationError> {
         let kept = self.client.procedure().kept.range(self.client.network().layout());
         let keeps = !kept.is_empty();
         let mut returns = Returns::new();
         self.run_tasks(
             clients,
-            &download,
+            download,
             |_| Work::Train,
             |Outcome { client, result }| {
                 let returned = match result {

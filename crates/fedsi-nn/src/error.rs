@@ -44,6 +44,14 @@ pub enum NetworkError {
         /// Name of the last layer.
         found: &'static str,
     },
+    /// More layers than any network of layers in a row can be trained with.
+    #[error("the network has {found} layers, at most {most} are possible")]
+    TooManyLayers {
+        /// How many were given.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// The network is larger than this machine can address.
     #[error("the network is too large: layer {layer} has more parameters or activations than fit in memory")]
     TooLarge {

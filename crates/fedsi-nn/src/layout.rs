@@ -39,8 +39,10 @@ impl Layout {
     pub fn of_tensors<S: Into<String>>(tensors: impl IntoIterator<Item = (S, Vec<usize>)>) -> Self {
         let mut layout = Self::default();
         for (name, shape) in tensors {
-            let size: usize = shape.iter().product();
-            let range = layout.total..layout.total + size;
+            // Saturates: a size beyond counting is refused where memory is wanted for it.
+            let size = shape.iter().fold(1, |size: usize, &side| size.saturating_mul(side));
+            let range = layout.total..layout.total.saturating_add(size);
+            let range_end = range.end;
             let mut tensor = Tensor { name: name.into(), shape, range, layer: 0 };
             if let Some(last) = layout.tensors.last() {
                 let same = last.layer_name() == tensor.layer_name();
@@ -49,13 +51,14 @@ impl Layout {
                     layout.start_head();
                 }
             }
-            layout.total += size;
+            layout.total = range_end;
             layout.tensors.push(tensor);
         }
         layout
     }
 
     pub(crate) fn push(&mut self, layer: usize, name: &str, shape: Vec<usize>) {
+        // A network's layers, and their number, are limited so that nothing here overflows.
         let size: usize = shape.iter().product();
         let range = self.total..self.total + size;
         self.tensors.push(Tensor { name: format!("{layer}.{name}"), shape, range, layer });

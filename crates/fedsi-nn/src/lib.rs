@@ -35,6 +35,7 @@
 //! # Ok::<(), fedsi_nn::NetworkError>(())
 //! ```
 
+mod cpu;
 mod ensemble;
 mod error;
 mod gemm;
@@ -53,6 +54,7 @@ mod tape;
 mod train;
 mod variational;
 
+pub use cpu::{cpu_kind, same_bits};
 pub use error::NetworkError;
 pub use langevin::{Langevin, LangevinSpec};
 pub use layout::{LayerSet, Layout, Tensor};

@@ -4,8 +4,12 @@ use crate::layers::{Activation, Conv2d, Layer, Linear, Pool, PoolKind};
 use crate::{LayerSet, LayerSpec, Layout, NetworkError, PoolSpec};
 
 /// Largest number of values of one layer's output or parameters: keeps every size well inside `u32`, which
-/// max pooling stores, and refuses absurd configs before anything is allocated.
+/// max pooling stores, and sums over [`MOST_LAYERS`] of them well inside 64 bits. Whether a whole network fits into memory
+/// is for its user to decide.
 const LARGEST: usize = 1 << 30;
+
+/// Most layers, the head included: beyond some hundreds no gradient reaches the first of them.
+const MOST_LAYERS: usize = 1_000;
 
 /// Largest side of a convolution's kernel.
 const LARGEST_KERNEL: usize = 1024;
@@ -33,6 +37,9 @@ impl Network {
         }
         if let Some(last) = specs.last().filter(|last| !matches!(last, LayerSpec::Linear(_))) {
             return Err(NetworkError::Head { found: last.name() });
+        }
+        if specs.len() > MOST_LAYERS {
+            return Err(NetworkError::TooManyLayers { found: specs.len(), most: MOST_LAYERS });
         }
         let mut shape = input.to_vec();
         let mut sizes = vec![checked_size(0, &shape)?];
@@ -202,12 +209,13 @@ fn build(index: usize, spec: &LayerSpec, shape: &[usize]) -> Result<(Layer, Vec<
             if conv.padding >= conv.kernel {
                 return Err(setting("padding must be smaller than the kernel"));
             }
+            // Sides of a shape are at most LARGEST, and padding is below LARGEST_KERNEL.
             let (tall, wide) = (height + 2 * conv.padding, width + 2 * conv.padding);
             if conv.kernel > tall || conv.kernel > wide {
                 return Err(misfit(format!("its kernel of {} is larger than the image", conv.kernel)));
             }
             // A convolution lays out what every tap sees of one padded image.
-            let taps = (channels * conv.kernel).saturating_mul(conv.kernel).saturating_add(conv.out);
+            let taps = channels.saturating_mul(conv.kernel * conv.kernel).saturating_add(conv.out);
             checked_size(index, &[taps, tall, wide])?;
             let out_height = (tall - conv.kernel) / conv.stride + 1;
             let out_width = (wide - conv.kernel) / conv.stride + 1;

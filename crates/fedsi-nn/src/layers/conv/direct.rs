@@ -269,3 +269,114 @@ fn interleave<T: Scalar, const BLOCK: usize, const LANES: usize>(
         }
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use fedsi_random::{Purpose, Streams};
+    use rand::RngExt as _;
+
+    use super::super::kernels::tiled_on;
+    use super::*;
+
+    /// The instruction sets that give the same bits, those of this machine.
+    fn archs() -> Vec<pulp::Arch> {
+        let narrow = pulp::x86::V3::try_new().map(pulp::Arch::V3);
+        let wide = pulp::x86::V4::try_new().map(pulp::Arch::V4);
+        narrow.into_iter().chain(wide).collect()
+    }
+
+    /// Forward pass, input gradient and weight gradient, one after another.
+    fn passes<T: Scalar>(
+        arch: pulp::Arch,
+        conv: &Conv2d,
+        parameters: &[T],
+        x: &[T],
+        dy: &[T],
+    ) -> [Vec<T>; 3] {
+        let mut scratch = vec![T::nan(); conv.scratch()];
+        let (mut y, mut dx) = (vec![T::zero(); dy.len()], vec![T::zero(); x.len()]);
+        let mut gradient = vec![T::zero(); conv.weights()];
+        tiled_on(arch, conv.out, Forward { conv, parameters, x, y: &mut y, scratch: &mut scratch });
+        let weight = &parameters[..conv.weights()];
+        let work = InputGradient { conv, weight, dy, dx: &mut dx, scratch: &mut scratch };
+        tiled_on(arch, conv.channels, work);
+        let work = WeightGradient { conv, x, dy, gradient: &mut gradient, scratch: &mut scratch };
+        tiled_on(arch, conv.out, work);
+        [y, dx, gradient]
+    }
+
+    /// The weight gradient written out: in as many strands as a vector of 64 bytes has lanes, which are added in halves.
+    fn in_strands<T: Scalar>(conv: &Conv2d, x: &[T], dy: &[T]) -> Vec<T> {
+        let window = image_window(conv);
+        let strands = 64 / size_of::<T>();
+        let mut gradient = vec![T::zero(); conv.weights()];
+        let samples: Vec<(&[T], &[T])> =
+            x.chunks_exact(conv.inputs()).zip(dy.chunks_exact(conv.outputs())).collect();
+        for group in samples.chunks(group(&window)) {
+            for (index, total) in gradient.iter_mut().enumerate() {
+                let (out, tap) = (index / conv.taps(), conv.tap(index % conv.taps()));
+                let mut sums = vec![T::zero(); strands];
+                for &(image, output) in group {
+                    for position in 0..conv.positions() {
+                        let (row, column) = (position / conv.out_width, position % conv.out_width);
+                        let place = [row + tap.y, column + tap.x].map(|at| at.checked_sub(conv.padding));
+                        let [Some(y), Some(x)] = place else { continue };
+                        if y >= conv.height || x >= conv.width {
+                            continue;
+                        }
+                        let source = image[(tap.channel * conv.height + y) * conv.width + x];
+                        let strand = &mut sums[(row * conv.padded_width() + column) % strands];
+                        *strand = output[out * conv.positions() + position].mul_add(source, *strand);
+                    }
+                }
+                let mut half = strands;
+                while half > 1 {
+                    half /= 2;
+                    for lane in 0..half {
+                        sums[lane] = sums[lane] + sums[lane + half];
+                    }
+                }
+                *total += sums[0];
+            }
+        }
+        gradient
+    }
+
+    fn compare<T: Scalar>() {
+        let archs = archs();
+        for case in 0..60 {
+            let mut rng = Streams::new(11).stream(Purpose::Initialisation, case, 0);
+            let kernel: usize = rng.random_range(1..=5);
+            let padding = rng.random_range(0..kernel);
+            let [height, width] = [0, 1].map(|_| rng.random_range(kernel..=kernel + 13));
+            let conv = Conv2d {
+                channels: rng.random_range(1..=4),
+                height,
+                width,
+                out: rng.random_range(1..=9),
+                kernel,
+                stride: 1,
+                padding,
+                out_height: height + 2 * padding + 1 - kernel,
+                out_width: width + 2 * padding + 1 - kernel,
+            };
+            let batch = rng.random_range(1..=10);
+            let mut values =
+                |count: usize| (0..count).map(|_| T::of(rng.random_range(-1.0..1.0))).collect::<Vec<T>>();
+            let parameters = values(conv.weights() + conv.out);
+            let (x, dy) = (values(batch * conv.inputs()), values(batch * conv.outputs()));
+            let expected = in_strands(&conv, &x, &dy);
+            let found: Vec<_> = archs.iter().map(|&arch| passes(arch, &conv, &parameters, &x, &dy)).collect();
+            for (arch, found_here) in archs.iter().zip(&found) {
+                assert!(found_here[2] == expected, "the weight gradient of {conv:?} on {arch:?}");
+                assert!(found_here == &found[0], "{conv:?} on {arch:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn avx2_and_avx_512_give_the_same_bits() {
+        compare::<f32>();
+        compare::<f64>();
+    }
+}

@@ -32,7 +32,12 @@ pub(super) trait Tiled<T: Scalar> {
 
 /// Runs `work` in tiles that fill the registers of this machine and waste the fewest of `channels` channels.
 pub(super) fn tiled<T: Scalar>(channels: usize, work: impl Tiled<T>) {
-    pulp::Arch::new().dispatch(Dispatch { work, channels, scalar: PhantomData });
+    tiled_on(pulp::Arch::new(), channels, work);
+}
+
+/// The same with other vectors than the widest of this machine.
+pub(super) fn tiled_on<T: Scalar>(arch: pulp::Arch, channels: usize, work: impl Tiled<T>) {
+    arch.dispatch(Dispatch { work, channels, scalar: PhantomData });
 }
 
 struct Dispatch<T, W> {
@@ -206,6 +211,13 @@ impl<T: Scalar> Correlation<'_, T> {
     }
 }
 
+/// How often [`Products`] goes over the positions: twice with AVX2, where each pass takes every other vector. Then a lane
+/// of a pass sums the same products in the same order as a lane of AVX-512, which has twice as many, and both give the
+/// same bits. It costs as many products as one pass, and loads and stores of sums twice.
+const fn passes<T>(lanes: usize) -> usize {
+    if lanes * size_of::<T>() == 32 { 2 } else { 1 }
+}
+
 /// `gradient[o][tap] += Σ factors[s][o][p] source[s][origin(tap) + p]` over samples s and positions p, in tiles.
 pub(super) struct Products<'a, T> {
     pub(super) window: Window,
@@ -226,7 +238,13 @@ impl<T: Scalar> Products<'_, T> {
         let taps = self.window.taps();
         for (block, rows) in gradient.chunks_mut(BLOCK * taps).enumerate() {
             for first in (0..taps).step_by(TAPS) {
-                let tile = self.tile::<S, BLOCK, TAPS, LANES>(vectors, block, first);
+                let mut tile = self.tile::<S, BLOCK, TAPS, LANES>(vectors, block, first, 0);
+                if const { passes::<T>(LANES) == 2 } {
+                    let other = self.tile::<S, BLOCK, TAPS, LANES>(vectors, block, first, 1);
+                    for (sum, other) in tile.as_flattened_mut().iter_mut().zip(other.as_flattened()) {
+                        *sum = vectors.add(*sum, *other);
+                    }
+                }
                 for (row, tile) in rows.chunks_exact_mut(taps).zip(tile) {
                     for (sum, vector) in row[first..].iter_mut().zip(tile) {
                         *sum += vectors.sum(vector);
@@ -242,6 +260,7 @@ impl<T: Scalar> Products<'_, T> {
         vectors: &Vectors<T, S, LANES>,
         block: usize,
         first: usize,
+        pass: usize,
     ) -> [[Vector<T, S>; TAPS]; BLOCK] {
         let steps = self.window.positions.div_ceil(LANES);
         let mut sums = [[vectors.splat(T::zero()); TAPS]; BLOCK];
@@ -255,7 +274,8 @@ impl<T: Scalar> Products<'_, T> {
                 let origin = self.window.origin((first + tap).min(self.window.taps() - 1));
                 (*run, _) = source[origin..origin + steps * LANES].as_chunks();
             }
-            for (step, factors) in factors[block * steps..][..steps].iter().enumerate() {
+            let own = factors[block * steps..][..steps].iter().enumerate();
+            for (step, factors) in own.skip(pass).step_by(const { passes::<T>(LANES) }) {
                 let mut values = [vectors.splat(T::zero()); TAPS];
                 for (values, run) in values.iter_mut().zip(&runs) {
                     *values = vectors.read(&run[step]);

@@ -56,6 +56,11 @@ impl<T: Scalar, S: Simd, const LANES: usize> Vectors<T, S, LANES> {
         T::simd_mul_add(&self.context, a, b, c)
     }
 
+    #[inline(always)]
+    pub(super) fn add(&self, a: Vector<T, S>, b: Vector<T, S>) -> Vector<T, S> {
+        T::simd_add(&self.context, a, b)
+    }
+
     /// The sum of the lanes.
     #[inline(always)]
     pub(super) fn sum(&self, vector: Vector<T, S>) -> T {

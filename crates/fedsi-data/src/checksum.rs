@@ -26,12 +26,17 @@ pub(crate) fn digest(reader: impl Read, most: u64) -> std::io::Result<(String, u
         hash.update(&buffer[..count]);
         length += count as u64;
     }
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
+    Ok((hexadecimal(&hash.finalize()), length))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
-    Ok((text, length))
+    text
 }
 
 /// Whether a file has the official bytes, packed as published, packed otherwise, or unpacked.

@@ -1,5 +1,6 @@
 //! CSV files with a header: opening them, their columns, and what can be wrong with them.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
@@ -20,8 +21,9 @@ pub(crate) fn headers(path: &Path, reader: &mut Reader<File>) -> Result<Vec<Stri
     // Spreadsheets begin their files with a byte order mark that is not part of the first name.
     let names: Vec<String> =
         record.iter().map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
-    for (at, name) in names.iter().enumerate() {
-        if names[..at].contains(name) {
+    let mut seen = HashSet::with_capacity(names.len());
+    for name in &names {
+        if !seen.insert(name.as_str()) {
             let found = format!("column {} twice", quoted(name));
             return Err(DataError::malformed(
                 path,

@@ -59,6 +59,12 @@ pub trait Dataset: fmt::Debug + Send + Sync {
         self.name().to_owned()
     }
 
+    /// The files that [`open`](Self::open) reads, in a fixed order; those that are missing may be left out. A run whose
+    /// files have changed is not continued.
+    fn input_files(&self, _data: &DataSpec) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether [`open`](Self::open) reads the folder `data.dir`.
     fn reads_dir(&self) -> bool {
         true
@@ -66,6 +72,12 @@ pub trait Dataset: fmt::Debug + Send + Sync {
 
     /// The settings of the user's own files, where the data is read from those.
     fn own_files<'a>(&self, _data: &'a DataSpec) -> Option<&'a FilesSpec> {
+        None
+    }
+
+    /// The first setting under which something is computed from the rows of all clients together and known to all of them: a
+    /// scale, a list of classes. No noise covers that, so that it is refused with differential privacy.
+    fn pooled(&self, _data: &DataSpec) -> Option<PooledSetting> {
         None
     }
 
@@ -112,6 +124,17 @@ pub struct DataForm<'a> {
     pub input_shape: &'a [usize],
     /// What is predicted.
     pub task: Task,
+}
+
+/// A setting under which something is computed from the rows of all clients together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PooledSetting {
+    /// Its key in a config.
+    pub key: &'static str,
+    /// Its value.
+    pub found: String,
+    /// What would become known, and what to set instead.
+    pub instead: &'static str,
 }
 
 /// The defaults of a run on a dataset. What a config sets wins.

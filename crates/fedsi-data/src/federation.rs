@@ -141,12 +141,24 @@ pub trait Federation: Send + Sync {
     /// How many samples of each class a client has; empty for regression. Costs no inputs.
     fn label_counts(&self, client: usize, split: Split) -> Vec<usize>;
 
+    /// The numbers of a client's rows within all rows of the data, in the order of its samples; `None` where samples are no
+    /// rows of anything. Costs nothing.
+    fn row_numbers(&self, _client: usize, _split: Split) -> Option<&[u32]> {
+        None
+    }
+
     /// How regression targets were standardised, one column per output; `None` where they are as in the data.
     fn target_scaling(&self) -> Option<&Scaling>;
 
     /// How inputs were standardised, one column per feature; `None` where they were not.
     fn input_scaling(&self) -> Option<&Scaling> {
         None
+    }
+
+    /// Whether its scalings come from the rows of all clients together, so that they would tell of each: as it is where
+    /// there are any. To be overridden by data whose scalings were fixed beforehand.
+    fn pools_rows(&self) -> bool {
+        self.input_scaling().is_some() || self.target_scaling().is_some()
     }
 
     /// The names of the inputs, where they are columns of a table.

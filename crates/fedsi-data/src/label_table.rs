@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use crate::display_name::shortened;
 use crate::federation::{Federation, Split};
+
+/// Letters of a name that do not push the columns apart.
+const LETTERS: usize = 12;
 
 /// Samples per client and class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +56,9 @@ impl fmt::Display for LabelTable {
             if train + test == 0 { "·".to_owned() } else { format!("{train}/{test}") }
         };
         let mut lines = vec![vec!["client".to_owned(), "all".to_owned()]];
-        lines[0].extend(self.classes.iter().map(|name| shortened(name)));
+        lines[0].extend(self.classes.iter().map(|name| shortened(name, LETTERS)));
         for row in &self.clients {
-            let mut line = vec![shortened(&row.client), pair(row.samples[0], row.samples[1])];
+            let mut line = vec![shortened(&row.client, LETTERS), pair(row.samples[0], row.samples[1])];
             line.extend(row.train.iter().zip(&row.test).map(|(&train, &test)| pair(train, test)));
             lines.push(line);
         }
@@ -78,33 +82,9 @@ impl fmt::Display for LabelTable {
     }
 }
 
-/// A name from the data as a line of text may show it: characters that would break the line, turn it around or
-/// command the terminal become spaces.
-#[must_use]
-pub fn printable(name: &str) -> String {
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    name.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()
-}
-
-/// A name that does not push the columns apart.
-fn shortened(name: &str) -> String {
-    const LONGEST: usize = 12;
-    let clean = printable(name);
-    if clean.chars().count() <= LONGEST {
-        return clean;
-    }
-    clean.chars().take(LONGEST - 1).chain(['…']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{DataSpec, PartitionSpec, Size};
-
-    #[test]
-    fn names_command_no_terminal() {
-        assert_eq!(super::printable("a\n\u{1b}[2Jb\u{202e}c\u{9b}d"), "a  [2Jb c d");
-        assert_eq!(super::printable("Zoë 李 🙂"), "Zoë 李 🙂");
-    }
 
     #[test]
     fn the_table_reads_well() {

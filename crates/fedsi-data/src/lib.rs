@@ -21,9 +21,12 @@
 
 mod checksum;
 mod csv_file;
+mod csv_text;
 mod dataset;
 mod datasets;
+mod digest;
 mod digits;
+mod display_name;
 mod error;
 mod federation;
 mod fetch;
@@ -37,13 +40,16 @@ mod spec;
 
 use std::path::Path;
 
-pub use dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, RemoteFile, SplitReport};
+pub use csv_text::csv_text;
+pub use dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, PooledSetting, RemoteFile, SplitReport};
 pub use datasets::Datasets;
+pub use digest::{DataChange, DataDigest, InputFile, input_files, partition_digest};
 pub use digits::draw_digit;
+pub use display_name::{display_name, printable, shortened};
 pub use error::{DataError, UnknownDataset};
 pub use federation::{Federation, Samples, Scaling, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
-pub use label_table::{LabelRow, LabelTable, label_table, printable};
+pub use label_table::{LabelRow, LabelTable, label_table};
 pub use read::{InputForm, InputRows, TargetForm, read_inputs, read_labelled};
 pub use spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
 

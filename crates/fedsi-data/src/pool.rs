@@ -180,6 +180,10 @@ impl Federation for Pooled {
         counts
     }
 
+    fn row_numbers(&self, client: usize, split: Split) -> Option<&[u32]> {
+        Some(self.rows(client, split))
+    }
+
     fn target_scaling(&self) -> Option<&Scaling> {
         self.target_scaling.as_ref()
     }

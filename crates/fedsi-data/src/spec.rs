@@ -120,6 +120,9 @@ pub struct FilesSpec {
     pub client: String,
     /// classification or regression.
     pub task: TaskKind,
+    /// classification: the names of the classes, in their order (of arrays: of class 0, 1 and so on). `[]`: as all rows
+    /// have them.
+    pub classes: Vec<String>,
     /// The shape of one input: `[channels, height, width]` or `[features]`. `[]`: as the array has it, a CSV flat.
     pub shape: Vec<usize>,
     /// Whether inputs (and regression targets) are brought to mean 0 and standard deviation 1 over all
@@ -137,6 +140,7 @@ impl Default for FilesSpec {
             target: "target".to_owned(),
             client: String::new(),
             task: TaskKind::Classification,
+            classes: Vec::new(),
             shape: Vec::new(),
             standardize: true,
         }

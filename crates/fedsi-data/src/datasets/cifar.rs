@@ -1,7 +1,7 @@
 //! CIFAR-10: its files, mirrors and defaults, and how its batches are read.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fedsi_nn::{ConvSpec, LayerSpec, PoolSpec};
 
@@ -89,6 +89,11 @@ impl Dataset for Cifar10 {
         }
         let pool = image_pool(self, CLASSES, images, labels);
         Ok(Box::new(Pooled::new(pool, partition, false, seed)?))
+    }
+
+    fn input_files(&self, data: &DataSpec) -> Vec<PathBuf> {
+        let folder = data.dir.join(self.name()).join(FOLDER);
+        BATCHES.iter().map(|name| folder.join(name)).filter(|path| path.is_file()).collect()
     }
 
     fn class_names(&self) -> &[&str] {

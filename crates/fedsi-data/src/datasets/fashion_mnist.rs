@@ -1,6 +1,6 @@
 //! Fashion-MNIST: its files, mirrors and defaults. How its files are read: [`super::idx`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::idx;
 use crate::dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, RemoteFile};
@@ -81,6 +81,10 @@ impl Dataset for FashionMnist {
         seed: u64,
     ) -> Result<Box<dyn Federation>, DataError> {
         idx::open(self, &data.dir, partition, seed)
+    }
+
+    fn input_files(&self, data: &DataSpec) -> Vec<PathBuf> {
+        idx::input_files(self, &data.dir)
     }
 
     fn class_names(&self) -> &[&str] {

@@ -1,11 +1,13 @@
 //! The user's own files. How they are read: [`crate::read`].
 
-use crate::dataset::{DataForm, Dataset, DatasetDefaults};
+use std::path::PathBuf;
+
+use crate::dataset::{DataForm, Dataset, DatasetDefaults, PooledSetting};
 use crate::error::DataError;
 use crate::federation::Federation;
 use crate::pool::Pooled;
 use crate::read;
-use crate::spec::{DataSpec, FilesSpec, PartitionSpec, Size};
+use crate::spec::{DataSpec, FilesSpec, PartitionSpec, Size, TaskKind};
 
 /// CSV, NPY or safetensors files of the user's own: `[data.files]`.
 #[derive(Debug)]
@@ -39,12 +41,29 @@ impl Dataset for Files {
         Ok(Box::new(Pooled::new(pool, partition, data.files.standardize, seed)?))
     }
 
+    fn input_files(&self, data: &DataSpec) -> Vec<PathBuf> {
+        read::input_files(&data.files)
+    }
+
     fn label(&self, data: &DataSpec) -> String {
         data.files.name.clone()
     }
 
     fn own_files<'a>(&self, data: &'a DataSpec) -> Option<&'a FilesSpec> {
         Some(&data.files)
+    }
+
+    fn pooled(&self, data: &DataSpec) -> Option<PooledSetting> {
+        let files = &data.files;
+        if files.standardize {
+            let instead = "means and standard deviations of all clients' rows would become known without noise; use \
+                           false, with columns that were scaled by ranges known beforehand";
+            return Some(PooledSetting { key: "data.files.standardize", found: "true".to_owned(), instead });
+        }
+        let listed = files.task == TaskKind::Regression || !files.classes.is_empty();
+        let instead =
+            "which classes there are in all clients' rows would become known without noise; give their names";
+        (!listed).then(|| PooledSetting { key: "data.files.classes", found: "[]".to_owned(), instead })
     }
 
     fn not_fetchable(&self) -> &'static str {

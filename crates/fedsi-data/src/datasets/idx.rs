@@ -1,6 +1,6 @@
 //! Datasets in the four files of MNIST: images and labels in the IDX format, plain or packed (`.gz`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{image_pool, missing};
 use crate::checksum;
@@ -63,6 +63,12 @@ pub(super) fn open(
     }
     let pool = image_pool(dataset, CLASSES, images, labels);
     Ok(Box::new(Pooled::new(pool, partition, false, seed)?))
+}
+
+/// The files that [`open`] reads.
+pub(super) fn input_files(dataset: &dyn Dataset, dir: &Path) -> Vec<PathBuf> {
+    let folder = dir.join(dataset.name());
+    FILES.iter().flatten().filter_map(|name| idx::locate(&folder, name)).collect()
 }
 
 /// Reads what is there of the official files; `None` where the dataset has no folder.

@@ -106,7 +106,8 @@ fn attempt(
     }
     let mut response = request.call().map_err(|error| Failure::Mirror(one_line(&error.to_string())))?;
     let status = response.status().as_u16();
-    let resumed = status == 206 && continues_at(response.headers(), start);
+    // A 206 that was not asked for is a part of the file at best, and there is nothing that it would continue.
+    let resumed = status == 206 && start > 0 && continues_at(response.headers(), start);
     let mut output = match status {
         206 if resumed => OpenOptions::new().append(true).open(part).map_err(|e| here("write", e))?,
         // The server ignores ranges: from the beginning.
@@ -119,7 +120,8 @@ fn attempt(
             std::fs::remove_file(part).map_err(|source| here("remove", source))?;
             return Err(Failure::Mirror(format!("HTTP status {status}: the part does not fit")));
         }
-        _ => return Err(Failure::Mirror(format!("HTTP status {status}, expected 200 or 206"))),
+        206 => return Err(Failure::Mirror("HTTP status 206, a part where all was asked for".to_owned())),
+        _ => return Err(Failure::Mirror(format!("HTTP status {status}, expected 200"))),
     };
     let mut done = if resumed { start } else { 0 };
     let mut body = response.body_mut().with_config().limit(u64::MAX).reader();

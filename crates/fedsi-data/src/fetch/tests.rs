@@ -72,6 +72,14 @@ enum Manner {
     BreaksOff,
     /// Never ends.
     Endless,
+    /// Answers 206 with all of it, whatever was asked for.
+    Partial,
+    /// Answers 206 without saying of what.
+    PartialOfNothing,
+    /// Points to itself, again and again.
+    Redirects,
+    /// No HTTP at all.
+    Noise,
 }
 
 struct Server {
@@ -117,6 +125,13 @@ fn answer(content: &[u8], range: &str, manner: Manner) -> Vec<u8> {
         (Manner::Missing, _) => [head("404 Not Found", 4, ""), b"none".to_vec()].concat(),
         (Manner::Wrong, None) => [head("200 OK", total, ""), vec![7; total]].concat(),
         (Manner::Endless, _) => [head("200 OK", 1 << 24, ""), vec![7; 1 << 24]].concat(),
+        (Manner::Partial, _) => {
+            let more = format!("Content-Range: bytes 0-{}/{total}\r\n", total - 1);
+            [head("206 Partial Content", total, &more), content.to_vec()].concat()
+        }
+        (Manner::PartialOfNothing, _) => [head("206 Partial Content", total, ""), content.to_vec()].concat(),
+        (Manner::Redirects, _) => head("302 Found", 0, "Location: /data/again\r\n"),
+        (Manner::Noise, _) => vec![0xff; 4000],
         (Manner::Good | Manner::BreaksOff | Manner::Wrong, Some(start)) if start >= total => {
             head("416 Range Not Satisfiable", 0, "")
         }
@@ -279,12 +294,25 @@ fn a_broken_connection_is_resumed() {
 #[test]
 fn the_next_mirror_helps() {
     let (entry, packed) = one_file();
-    for manner in [Manner::Missing, Manner::Wrong, Manner::Endless] {
-        let dir = TempDir::new().unwrap();
-        let (bad, good) = (serve(&packed, manner), serve(&packed, Manner::Good));
-        let report = run(&entry, dir.path(), &[&bad, &good]).unwrap();
-        assert_eq!(report.files[0].mirror.as_deref(), Some(good.url.as_str()));
-        assert_eq!(arrived(dir.path()), packed);
+    let manners = [
+        Manner::Missing,
+        Manner::Wrong,
+        Manner::Endless,
+        Manner::Partial,
+        Manner::PartialOfNothing,
+        Manner::Redirects,
+        Manner::Noise,
+    ];
+    for manner in manners {
+        for dir in [TempDir::new().unwrap(), with_part(&packed[..500])] {
+            let (bad, good) = (serve(&packed, manner), serve(&packed, Manner::Good));
+            let report = run(&entry, dir.path(), &[&bad, &good]).unwrap();
+            // With a part that is right, the rest of it is right even from a mirror that answers otherwise with nonsense.
+            let resumed = manner == Manner::Wrong && bad.ranges.lock().unwrap()[0] == "bytes=500-";
+            let expected = if resumed { &bad } else { &good };
+            assert_eq!(report.files[0].mirror.as_deref(), Some(expected.url.as_str()));
+            assert_eq!(arrived(dir.path()), packed);
+        }
     }
 }
 

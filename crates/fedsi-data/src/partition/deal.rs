@@ -34,7 +34,7 @@ pub(super) fn dealt(
     let dealt = match spec.kind {
         PartitionKind::Labels => labels(&pool, spec, everything),
         PartitionKind::Dirichlet => mixes(&pool, spec, &sizes, streams),
-        PartitionKind::Shards => shards(&pool, spec, &sizes, streams),
+        PartitionKind::Shards => shards(&pool, spec, &sizes, streams)?,
         PartitionKind::Iid | PartitionKind::Natural | PartitionKind::File => shares(&pool, &sizes),
     };
     if let Some(first) = table.train_rows {
@@ -169,8 +169,23 @@ fn mixes(pool: &Rows, spec: &PartitionSpec, sizes: &[usize], streams: &Streams) 
     deal.collect()
 }
 
-/// `shards`: rows sorted by class, cut into shards that are dealt shuffled.
-fn shards(pool: &Rows, spec: &PartitionSpec, sizes: &[usize], streams: &Streams) -> Vec<Vec<u32>> {
+/// Shards that all clients together may have for each row: beyond one they are empty.
+const SHARDS_PER_ROW: usize = 16;
+
+/// `shards`: rows sorted by class, cut into shards that are dealt shuffled. Refuses so many shards that a list of them
+/// would be far larger than the data.
+fn shards(
+    pool: &Rows,
+    spec: &PartitionSpec,
+    sizes: &[usize],
+    streams: &Streams,
+) -> Result<Vec<Vec<u32>>, DataError> {
+    let most = pool.all.len().saturating_mul(SHARDS_PER_ROW) / spec.clients.max(1);
+    if spec.shards_per_client > most.max(1) {
+        let expected =
+            format!("1 to {}, for {} clients and {} samples", most.max(1), spec.clients, pool.all.len());
+        return Err(DataError::setting("partition.shards_per_client", spec.shards_per_client, expected));
+    }
     // Where not all rows are wanted, an even share of each class stays.
     let wanted: usize = sizes.iter().sum();
     let class_sizes: Vec<f64> = pool.classes.iter().map(|class| class.len() as f64).collect();
@@ -193,7 +208,7 @@ fn shards(pool: &Rows, spec: &PartitionSpec, sizes: &[usize], streams: &Streams)
         dealt[client].extend_from_slice(shard);
         rest = later;
     }
-    dealt
+    Ok(dealt)
 }
 
 /// Deals the rows of a test file: each class in proportion to the clients' training rows of that class.
@@ -204,10 +219,15 @@ fn follow(
     dealt: Vec<Vec<u32>>,
     streams: &Streams,
 ) -> Vec<ClientRows> {
-    let mut weights = vec![vec![0.0; dealt.len()]; table.classes];
+    // By class, who holds how many: a table of all classes and clients may be far larger than the data.
+    let mut holders: Vec<Vec<(usize, f64)>> = vec![Vec::new(); table.classes];
     for (client, rows) in dealt.iter().enumerate() {
         for &row in rows {
-            weights[table.class(row)][client] += 1.0;
+            let own = &mut holders[table.class(row)];
+            match own.last_mut() {
+                Some((last, count)) if *last == client => *count += 1.0,
+                _ => own.push((client, 1.0)),
+            }
         }
     }
     let mut test_rows: Vec<Vec<u32>> = vec![Vec::new(); table.classes];
@@ -216,7 +236,11 @@ fn follow(
     }
     let mut clients: Vec<ClientRows> =
         dealt.into_iter().map(|train| ClientRows { name: None, train, test: Vec::new() }).collect();
-    for (class, (mut rows, mut weights)) in test_rows.into_iter().zip(weights).enumerate() {
+    for (class, (mut rows, holders)) in test_rows.into_iter().zip(holders).enumerate() {
+        let mut weights = vec![0.0; clients.len()];
+        for (client, count) in holders {
+            weights[client] = count;
+        }
         if spec.kind != PartitionKind::Labels && weights.iter().all(|&weight| weight == 0.0) {
             // A class that nobody trained on is still tested: leaving it out would flatter the result.
             weights.fill(1.0);

@@ -96,6 +96,12 @@ fn settings_out_of_range_are_refused() {
     assert!(refused(&|spec| spec.kind = PartitionKind::Natural));
     assert!(refused(&|spec| spec.kind = PartitionKind::File));
     assert!(refused(&|spec| (spec.kind, spec.shards_per_client) = (PartitionKind::Shards, 0)));
+    let many_shards = |spec: &mut PartitionSpec, shards| {
+        (spec.kind, spec.clients, spec.labels_per_client) = (PartitionKind::Shards, 50, 1);
+        spec.shards_per_client = shards;
+    };
+    assert!(!refused(&|spec| many_shards(spec, 32)));
+    assert!(refused(&|spec| many_shards(spec, 33)), "a list of shards far longer than the data");
     assert!(refused(&|spec| (spec.kind, spec.concentration) = (PartitionKind::Dirichlet, -1.0)));
     let regression = Table { rows: 10, labels: None, classes: 1, owners: None, train_rows: None };
     assert!(partition(&regression, &spec(PartitionKind::Labels), 1).is_err());

@@ -1,10 +1,12 @@
 //! The user's own files as a pool.
 
-use std::path::Path;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use super::arrays::{Array, MAX_CLASSES, Numbers, checked_product, extension, required, same_rows};
+use super::numbered_classes::NumberedClasses;
 use super::{npy, table, tensors};
-use crate::error::{DataError, shown};
+use crate::error::{DataError, quoted, shown};
 use crate::federation::Task;
 use crate::file::read_file;
 use crate::partition::Owners;
@@ -18,6 +20,7 @@ pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
     let formats = "a .csv, .npy or .safetensors file";
     required("data.files.train", &spec.train.to_string_lossy(), formats)?;
     required("data.files.target", &spec.target, "the column, array or file to predict")?;
+    let listed = classes_are_listed(spec)?;
     let kind = extension(&spec.train);
     let has_test = !spec.test.as_os_str().is_empty();
     if has_test && extension(&spec.test) != kind {
@@ -36,13 +39,34 @@ pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
     if has_test {
         all = all.append(part(&spec.test, "test")?, &spec.test)?;
     }
-    all.into_pool(spec, has_test.then_some(rows))
+    all.into_pool(spec, listed, has_test.then_some(rows))
+}
+
+/// The files that [`open_files`] reads.
+pub(crate) fn input_files(spec: &FilesSpec) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for (path, split) in [(&spec.train, "train"), (&spec.test, "test")] {
+        if path.as_os_str().is_empty() {
+            continue;
+        }
+        files.push(path.clone());
+        if extension(path) == "npy" {
+            let beside = [&spec.target, &spec.client].into_iter().filter(|name| !name.is_empty());
+            files.extend(beside.map(|name| beside_file(path, name, split)));
+        }
+    }
+    files
+}
+
+/// The file of targets or clients beside one of inputs.
+fn beside_file(path: &Path, name: &str, split: &str) -> PathBuf {
+    path.with_file_name(name.replace("{split}", split))
 }
 
 /// The targets of a file, before classes are numbered across files.
 enum Wanted {
     Named(Vec<String>),
-    Classes(Vec<u32>),
+    Classes(NumberedClasses),
     Values(Vec<f64>, usize),
 }
 
@@ -65,8 +89,8 @@ impl Part {
         };
         if self.columns != other.columns {
             return Err(unlike(
-                format!("the columns {}", crate::error::quoted(&other.columns.join(", "))),
-                format!("those of the training file, {}", crate::error::quoted(&self.columns.join(", "))),
+                format!("the columns {}", quoted(&other.columns.join(", "))),
+                format!("those of the training file, {}", quoted(&self.columns.join(", "))),
             ));
         }
         if self.shape != other.shape {
@@ -85,11 +109,11 @@ impl Part {
                 ));
             }
         }
-        match (&mut self.wanted, &mut other.wanted) {
-            (Wanted::Named(all), Wanted::Named(more)) => all.append(more),
+        match (&mut self.wanted, other.wanted) {
+            (Wanted::Named(all), Wanted::Named(mut more)) => all.append(&mut more),
             (Wanted::Classes(all), Wanted::Classes(more)) => all.append(more),
-            (Wanted::Values(all, outputs), Wanted::Values(more, others)) if outputs == others => {
-                all.append(more);
+            (Wanted::Values(all, outputs), Wanted::Values(mut more, others)) if *outputs == others => {
+                all.append(&mut more);
             }
             _ => {
                 return Err(unlike(
@@ -105,7 +129,7 @@ impl Part {
         Ok(self)
     }
 
-    fn into_pool(self, spec: &FilesSpec, train_rows: Option<usize>) -> Result<Pool, DataError> {
+    fn into_pool(self, spec: &FilesSpec, listed: bool, train_rows: Option<usize>) -> Result<Pool, DataError> {
         let features = checked_product(&self.shape).unwrap_or(0);
         let bad = |found: String, expected: &str, advice| {
             DataError::malformed(&spec.train, "the inputs", found, expected, advice)
@@ -120,13 +144,33 @@ impl Part {
             let expected = format!("[], [{features}], or [channels, height, width] with this product");
             return Err(DataError::setting("data.files.shape", found, expected));
         }
+        let unlisted = |found: String| {
+            let expected = format!("one of data.files.classes, {}", quoted(&spec.classes.join(", ")));
+            let advice = "add the class to data.files.classes, or remove such rows";
+            DataError::malformed(&spec.train, "the targets", found, expected, advice)
+        };
         let (targets, task, class_names) = match self.wanted {
             Wanted::Values(values, outputs) => {
                 (PoolTargets::Values(values), Task::Regression { outputs }, None)
             }
-            Wanted::Classes(classes) => {
-                let count = classes.iter().max().map_or(0, |&most| most as usize + 1);
-                (PoolTargets::Classes(classes), Task::Classification { classes: count }, None)
+            Wanted::Classes(numbered) if listed => {
+                let (classes, count) = (numbered.into_labels(), spec.classes.len());
+                if let Some(class) = classes.iter().find(|&&class| class as usize >= count) {
+                    return Err(unlisted(format!("class {class}")));
+                }
+                let task = Task::Classification { classes: count };
+                (PoolTargets::Classes(classes), task, Some(spec.classes.clone()))
+            }
+            Wanted::Named(texts) if listed => {
+                let numbers: HashMap<&String, u32> = spec.classes.iter().zip(0..).collect();
+                let number = |text: &String| numbers.get(text).copied().ok_or_else(|| unlisted(quoted(text)));
+                let classes = texts.iter().map(number).collect::<Result<Vec<u32>, _>>()?;
+                let task = Task::Classification { classes: spec.classes.len() };
+                (PoolTargets::Classes(classes), task, Some(spec.classes.clone()))
+            }
+            Wanted::Classes(numbered) => {
+                let (labels, classes) = numbered.counted()?;
+                (PoolTargets::Classes(labels), Task::Classification { classes }, None)
             }
             Wanted::Named(texts) => {
                 let (names, classes) = numbered(&texts);
@@ -156,6 +200,24 @@ impl Part {
     }
 }
 
+/// Whether the classes are listed, each once, where there are classes.
+fn classes_are_listed(spec: &FilesSpec) -> Result<bool, DataError> {
+    let refused = |expected: &str| {
+        Err(DataError::setting("data.files.classes", quoted(&spec.classes.join(", ")), expected))
+    };
+    if spec.classes.is_empty() {
+        return Ok(false);
+    }
+    if spec.task == TaskKind::Regression {
+        return refused("[], as a regression has no classes");
+    }
+    let distinct: BTreeSet<&String> = spec.classes.iter().collect();
+    if distinct.len() < spec.classes.len() || distinct.len() > MAX_CLASSES {
+        return refused("at most 65536 names, each once");
+    }
+    Ok(true)
+}
+
 fn from_table(rows: table::Rows, spec: &FilesSpec) -> Result<Part, DataError> {
     let wanted = match spec.task {
         TaskKind::Classification => Wanted::Named(rows.labels),
@@ -176,7 +238,7 @@ fn from_table(rows: table::Rows, spec: &FilesSpec) -> Result<Part, DataError> {
 
 /// NPY: the target's and the client's files lie beside the inputs; `{split}` in their names is train or test.
 fn from_npy(path: &Path, spec: &FilesSpec, split: &str) -> Result<Part, DataError> {
-    let beside = |name: &str| npy::read(&path.with_file_name(name.replace("{split}", split)));
+    let beside = |name: &str| npy::read(&beside_file(path, name, split));
     let client = if spec.client.is_empty() { None } else { Some(beside(&spec.client)?) };
     from_arrays(npy::read(path)?, beside(&spec.target)?, client, spec)
 }
@@ -205,7 +267,7 @@ fn from_arrays(
     let (rows, shape) = (inputs.rows(), natural_shape(&inputs));
     let range = Range::of_files(spec.standardize);
     let wanted = match spec.task {
-        TaskKind::Classification => Wanted::Classes(target.classes()?),
+        TaskKind::Classification => Wanted::Classes(NumberedClasses::of(target)?),
         TaskKind::Regression => {
             let outputs = target.width();
             if outputs == 0 {

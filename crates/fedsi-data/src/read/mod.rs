@@ -8,11 +8,12 @@ pub(crate) mod idx;
 mod inputs;
 mod labelled;
 mod npy;
+mod numbered_classes;
 mod picture;
 pub(crate) mod table;
 mod tensors;
 
-pub(crate) use files::open_files;
+pub(crate) use files::{input_files, open_files};
 pub use inputs::{InputForm, InputRows, read_inputs};
 pub use labelled::{TargetForm, read_labelled};
 

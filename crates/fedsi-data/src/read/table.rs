@@ -1,5 +1,6 @@
 //! CSV tables with a header.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 
@@ -61,14 +62,20 @@ pub(crate) fn read_wanted(path: &Path, wanted: &Wanted<'_>, range: Range) -> Res
     let is_aside = |name: &String| wanted.aside.contains(&name.as_str());
     let features = match wanted.features {
         Some(known) => {
-            let unknown = names.iter().find(|name| !known.contains(name) && !is_aside(name));
+            // Tables may have a hundred thousand columns: each is looked up at once.
+            let all: HashSet<&String> = known.iter().collect();
+            let unknown = names.iter().find(|name| !all.contains(name) && !is_aside(name));
             if let Some(unknown) = unknown {
                 let found = format!("column {}", quoted(unknown));
                 let expected = format!("those of the training data, {}", quoted(&known.join(", ")));
                 let advice = "remove the column, or rename it as in training";
                 return Err(DataError::malformed(path, "line 1", found, expected, advice));
             }
-            known.iter().map(|name| column(path, &names, name)).collect::<Result<_, _>>()?
+            let places: HashMap<&String, usize> =
+                names.iter().enumerate().map(|(at, name)| (name, at)).collect();
+            let place =
+                |name: &String| places.get(name).copied().map_or_else(|| column(path, &names, name), Ok);
+            known.iter().map(place).collect::<Result<_, _>>()?
         }
         None => {
             refuse_numbers(path, &names)?;

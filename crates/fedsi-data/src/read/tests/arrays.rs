@@ -38,6 +38,24 @@ fn npy_arrays_are_read() {
     assert!(federation.input_scaling().is_none());
 }
 
+/// A list says how many classes there are, which the largest label would not.
+#[test]
+fn classes_of_arrays_can_be_listed_beforehand() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("X.npy"), npy("<f4", "(4, 2)", &floats(8))).unwrap();
+    fs::write(dir.path().join("y.npy"), npy("|u1", "(4,)", &[0, 1, 0, 1])).unwrap();
+    let listed = |count: usize| FilesSpec {
+        target: "y.npy".into(),
+        classes: (0..count).map(|class| format!("c{class}")).collect(),
+        ..files(dir.path(), "X.npy")
+    };
+    let federation = open_spec(listed(3), PartitionKind::Iid).unwrap();
+    assert_eq!(federation.task(), Task::Classification { classes: 3 });
+    assert_eq!(federation.class_names().unwrap(), ["c0", "c1", "c2"]);
+    let text = complaint(open_spec(listed(1), PartitionKind::Iid));
+    assert!(text.contains("class 1") && text.contains("data.files.classes"), "{text}");
+}
+
 #[test]
 fn bad_npy_arrays_are_refused() {
     let dir = TempDir::new().unwrap();

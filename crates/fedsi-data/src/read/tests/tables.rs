@@ -35,6 +35,27 @@ fn csv_tables_are_read() {
     assert!(text.contains("column \"who\": found \"anna\", expected a finite number"), "{text}");
 }
 
+/// Classes that are listed are those, in that order, whatever rows have; a row of another class is refused.
+#[test]
+fn classes_can_be_listed_beforehand() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("t.csv"), TABLE).unwrap();
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<String>>();
+    let listed = |classes: &[&str]| FilesSpec { classes: names(classes), ..table_spec(dir.path()) };
+    let federation = open_spec(listed(&["yes", "unsure", "no"]), PartitionKind::Natural).unwrap();
+    assert_eq!(federation.task(), Task::Classification { classes: 3 });
+    assert_eq!(federation.class_names().unwrap(), ["yes", "unsure", "no"]);
+    let counts = |split| federation.label_counts(0, split);
+    let all: Vec<usize> = counts(Split::Train).iter().zip(counts(Split::Test)).map(|(a, b)| a + b).collect();
+    assert_eq!(all, [1, 0, 1]);
+    let text = complaint(open_spec(listed(&["yes"]), PartitionKind::Natural));
+    assert!(text.contains("\"no\"") && text.contains("data.files.classes"), "{text}");
+    let text = complaint(open_spec(listed(&["yes", "no", "yes"]), PartitionKind::Natural));
+    assert!(text.contains("each once"), "{text}");
+    let numbers = FilesSpec { task: TaskKind::Regression, target: "age".into(), ..listed(&["yes"]) };
+    assert!(complaint(open_spec(numbers, PartitionKind::Natural)).contains("has no classes"));
+}
+
 #[test]
 fn bad_csv_tables_are_refused() {
     let dir = TempDir::new().unwrap();

@@ -154,9 +154,17 @@ fn privacy_is_refused_where_it_would_not_hold() {
         ("federation.aggregate = 'trimmed-mean'", "federation.aggregate"),
         ("federation.weighting = 'samples'", "federation.weighting"),
         ("federation.clip = 2.0", "federation.clip"),
+        ("validation.fraction = 0.2", "validation.fraction"),
+        ("data.dataset = 'files'", "data.files.standardize"),
+        ("data = { dataset = 'files', files = { standardize = false } }", "data.files.classes"),
     ] {
         let message = refused(&format!("{private}{text}"));
         assert!(message.contains(&format!("`{key}`")) && message.contains("privacy"), "{text}: {message}");
+    }
+    for files in ["classes = ['no', 'yes']", "task = 'regression'"] {
+        let text =
+            format!("{private}data = {{ dataset = 'files', files = {{ standardize = false, {files} }} }}");
+        assert!(read(&text).unwrap().check().is_ok(), "{files}");
     }
     let message = refused("privacy = { noise = 1.0, clip = 1.0 }"); // fedsi looks for a prior variance
     assert!(message.contains("fedsi.prior_variance=1") && message.contains("give a number"), "{message}");

@@ -207,7 +207,7 @@ fn by_messages(config: &Checked, federation: &Arc<dyn Federation>) -> Finals {
     let participants = config.participants_of(sites.len()).unwrap();
     let layout = client.network().layout();
     let mut server =
-        Server::new(config, client.procedure(), layout, client.initial(), sites.len(), participants);
+        Server::new(config, client.procedure(), layout, client.initial(), sites.len(), participants).unwrap();
     for _ in 0..ROUNDS {
         let participants = server.participants();
         let download = server.training_download().encode().unwrap();

@@ -154,7 +154,7 @@ fn a_whole_round_by_message_bytes_agrees_with_pytorch_and_with_the_simulation() 
         let config = config(&round, draws.seed, case).check().unwrap();
         let client = Client::of_config(&config, &federation.shape, federation.task(), None).unwrap();
         let (layout, procedure) = (client.network().layout(), client.procedure());
-        let mut server = Server::new(&config, procedure, layout, client.initial(), 2, 2);
+        let mut server = Server::new(&config, procedure, layout, client.initial(), 2, 2).unwrap();
         let state = ServerState { shared: Arc::new(given(&round)), ..server.state().clone() };
         server.restore(state.clone()).unwrap();
         let down = server.training_download().encode().unwrap();

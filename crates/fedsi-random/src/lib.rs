@@ -8,6 +8,8 @@
 //! The generator is `ChaCha8`, whose output is specified and equal on every platform. The four words of the
 //! key *are* its 256-bit seed, so two different keys can never collide.
 //!
+//! What must not be guessed (the draws of differential privacy) comes from a [`SecretKey`] instead.
+//!
 //! ```
 //! use fedsi_random::{Purpose, Streams};
 //! use rand::RngExt as _;
@@ -20,8 +22,11 @@
 //! assert_ne!(a, c);
 //! ```
 
+mod secret;
+
 use rand::SeedableRng as _;
-pub use rand_chacha::ChaCha8Rng;
+pub use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
+pub use secret::{NoEntropy, SecretKey};
 
 /// The `client` word of a draw that belongs to no client.
 pub const SERVER: u64 = u64::MAX;
@@ -34,7 +39,7 @@ pub const SERVER: u64 = u64::MAX;
 pub enum Purpose {
     /// Initial parameters of the network.
     Initialisation = 1,
-    /// Which clients take part in a round.
+    /// Which clients take part in a round; with privacy from a secret key.
     Participants = 2,
     /// The order of a client's samples in its local epochs of a round.
     Batches = 3,
@@ -58,7 +63,7 @@ pub enum Purpose {
     PriorDraws = 12,
     /// Whether and how a participant fails in a round, where that is simulated.
     Faults = 13,
-    /// The noise on a round's aggregate that hides any one client.
+    /// The noise on a round's aggregate that hides any one client, from a secret key.
     Privacy = 14,
 }
 

@@ -14,13 +14,14 @@ const MAX_PARTICIPANTS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FederationConfig {
-    /// Clients drawn for a round, without replacement. 0: ten, or all where there are fewer.
+    /// Clients drawn for a round, without replacement; with privacy.noise each client is drawn by itself, and this is
+    /// their expected number. 0: ten, or all where there are fewer.
     pub participants: usize,
     /// How much a participant counts in the average: uniform, or samples (in proportion to its training data).
     pub weighting: Weighting,
     /// Share of a round's participants, above 0 and at most 1, that must return a usable update. Below it the server
     /// keeps what it has: the round is skipped where clients were silent, late or sent damaged messages, and the run
-    /// stops where their training diverged.
+    /// stops where their training diverged. Not with privacy.noise: no round is skipped then.
     pub quorum: f64,
     /// Rounds in a row that may be skipped; one more and the run stops.
     pub patience: u64,

@@ -30,7 +30,7 @@ pub use methods::{
     PfedbayesConfig, VarianceAverage,
 };
 pub use model::ModelConfig;
-pub use privacy::PrivacyConfig;
+pub use privacy::{COVERED_FILES, PrivacyConfig, UNCOVERED_FILES};
 pub use profile::Profile;
 pub use text::{commented, schema};
 pub use training::{OptimizerName, TrainingConfig, Tuned, TuningConfig, ValidationConfig};
@@ -48,7 +48,8 @@ use range::whole;
 /// Largest number of threads anyone may ask for.
 const MAX_THREADS: usize = 1024;
 
-/// A complete description of a run. The same config gives the same bits, whatever the number of threads.
+/// A complete description of a run. The same config gives the same bits, whatever the number of threads; with privacy the
+/// same but for participants and noise, whose key is not in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -56,7 +57,8 @@ pub struct Config {
     pub method: String,
     /// The set of defaults: calibrated or paper (fedsi and fedsi-fac). Keys in this file override it.
     pub profile: Profile,
-    /// Every random draw of the run follows from this number, 0 up to 2^63 - 1.
+    /// Every random draw of the run follows from this number, 0 up to 2^63 - 1; with privacy.noise, participants and
+    /// noise do not.
     pub seed: u64,
     /// Number of communication rounds, at least 1.
     #[schemars(range(min = 1))]

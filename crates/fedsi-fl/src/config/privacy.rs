@@ -16,9 +16,27 @@ pub struct PrivacyConfig {
     /// Largest norm of an update's difference from the server's values, above 0 where there is noise: longer ones are
     /// shortened.
     pub clip: f64,
-    /// The chance, above 0 and below 1, that the bound epsilon does not hold; well below one over the clients.
+    /// The chance, above 0 and below 1, that the bound epsilon does not hold; well below one over the number of clients.
     pub delta: f64,
 }
+
+/// What of a run's folder epsilon speaks of, and may be published: the shared part with its noise, and the settings.
+pub const COVERED_FILES: [&str; 2] = ["checkpoint/server.safetensors", "config.toml"];
+
+/// What of a run's folder tells of clients without noise, and is for its owner alone: each file or folder, and what it
+/// has of them.
+pub const UNCOVERED_FILES: [(&str, &str); 10] = [
+    ("run.json", "digests of clients' rows, by which a guess can be checked"),
+    ("metrics.jsonl", "who took part, losses, whose update was refused and why"),
+    ("summary.json", "scores of each client, how many updates were refused"),
+    ("report.html", "the same as plots"),
+    ("report_data.safetensors", "predictions of clients"),
+    ("plots", "the same as plots"),
+    ("predictions.safetensors", "predictions for clients' test rows, with their targets"),
+    ("clients", "personal models, which have no noise"),
+    ("checkpoint/evaluation.fedsi", "predictions of clients that are evaluated so far"),
+    ("checkpoint/round-*.fedsi", "the key of all draws, by which the noise can be removed"),
+];
 
 impl PrivacyConfig {
     /// No privacy.

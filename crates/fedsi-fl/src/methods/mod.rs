@@ -20,12 +20,14 @@ mod local;
 mod pfedbayes;
 mod procedure;
 mod traffic;
+mod unprotected;
 
 pub use check::ProcedureError;
 pub use procedure::{
     Laplace, MeanField, Objective, Participation, Phase, PosteriorSpec, PosteriorStructure, Prior,
     PriorVariance, Procedure, Reference, Samples, StructureError, Uncertainty,
 };
+pub use unprotected::Unprotected;
 
 use fedsi_data::DatasetDefaults;
 

@@ -6,6 +6,7 @@ use fedsi_bayes::{Predictive, RuleName, RuleNameError, Rules, SelectionError};
 use fedsi_nn::Layout;
 use thiserror::Error;
 
+use super::Unprotected;
 use crate::config::{Config, FinalPrior, NamedPrior, VarianceAverage};
 use crate::parameters::Part;
 
@@ -339,8 +340,7 @@ impl Procedure {
     /// Whether the federation chooses the prior variance of personal models on data that clients set aside.
     #[must_use]
     pub fn searches_prior_variance(&self) -> bool {
-        let auto = FinalPrior::Named(NamedPrior::Auto);
-        self.laplace().is_some_and(|laplace| laplace.personal_prior == auto)
+        self.unprotected() == Some(Unprotected::PriorSearch)
     }
 
     /// Whether all local training of a round is of values, not of distributions or samples.

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use fedsi_bayes::Rules;
-use fedsi_data::{DataError, Dataset, Federation, Task};
+use fedsi_data::{DataError, Dataset, Federation, PooledSetting, Task};
 use fedsi_nn::{LayerSpec, Network};
 
 use crate::config::{Config, ConfigError};
@@ -50,10 +50,8 @@ impl Checked {
             method: self.method.name.to_owned(),
             source: problem.into(),
         })?;
-        if self.privacy.is_on() && procedure.searches_prior_variance() {
-            let expected = "this method chooses a prior variance (auto) by the losses of clients, which would become \
-                            known without noise; give a number, as in fedsi.prior_variance=1";
-            return Err(ConfigError::value("privacy.noise", self.privacy.noise, expected));
+        if self.privacy.is_on() {
+            self.check_privacy(procedure)?;
         }
         let noise = self.training.weight_noise;
         if noise > 0.0 && !procedure.trains_points() {
@@ -62,6 +60,23 @@ impl Checked {
                 self.method.name
             );
             return Err(ConfigError::value("training.weight_noise", noise, expected));
+        }
+        Ok(())
+    }
+
+    /// With privacy nothing may become known of clients' data but the shared part with its noise.
+    fn check_privacy(&self, procedure: &Procedure) -> Result<(), ConfigError> {
+        if let Some(unprotected) = procedure.unprotected() {
+            return Err(ConfigError::value("privacy.noise", self.privacy.noise, unprotected.to_string()));
+        }
+        if let Some(PooledSetting { key, found, instead }) = self.dataset.pooled(&self.data) {
+            return Err(ConfigError::value(key, found, format!("with privacy.noise above 0, {instead}")));
+        }
+        let fraction = self.validation.fraction;
+        if fraction > 0.0 {
+            let expected = "with privacy.noise above 0, settings chosen by held-out scores would tell of clients without \
+                            noise; use 0";
+            return Err(ConfigError::value("validation.fraction", fraction, expected));
         }
         Ok(())
     }

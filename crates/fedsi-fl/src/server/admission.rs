@@ -8,7 +8,7 @@ use crate::parameters::SharedParameters;
 use crate::wire::Upload;
 
 /// No trained network has a parameter as large: its square overflows single precision.
-const MAX_VALUE: f32 = 1e18;
+pub(super) const MAX_VALUE: f32 = 1e18;
 
 /// More training samples than any client has.
 pub(super) const MAX_SAMPLES: usize = 1 << 40;

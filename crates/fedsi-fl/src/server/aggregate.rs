@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::privacy::Mechanism;
 use super::robust::{self, RobustEstimator};
 use crate::config::{VarianceAverage, Weighting};
 use crate::parameters::{Gaussian, SharedParameters};
@@ -23,8 +22,6 @@ pub struct Aggregation {
     pub estimator: RobustEstimator,
     /// Largest norm of an update's difference from the server's values; 0: none.
     pub clip: f64,
-    /// Noise that hides any one client, if any.
-    pub privacy: Option<Mechanism>,
 }
 
 impl Aggregation {
@@ -32,15 +29,7 @@ impl Aggregation {
     #[must_use]
     pub const fn mean(variance_average: VarianceAverage, unselected: f64, posterior_interval: u64) -> Self {
         let (weighting, estimator) = (Weighting::Uniform, RobustEstimator::Mean);
-        Self {
-            weighting,
-            variance_average,
-            unselected,
-            posterior_interval,
-            estimator,
-            clip: 0.0,
-            privacy: None,
-        }
+        Self { weighting, variance_average, unselected, posterior_interval, estimator, clip: 0.0 }
     }
 
     /// Whether participants send variances in this round, counted from 1, where the server holds a Gaussian.
@@ -59,9 +48,6 @@ impl Aggregation {
         uploads: &[&'a Upload],
         before: &SharedParameters,
     ) -> SharedParameters {
-        if let Some(privacy) = &self.privacy {
-            return privacy.merge(round, uploads, before, self.variances_are_due(round));
-        }
         let weight = |upload: &Upload| match self.weighting {
             Weighting::Uniform => 1.0,
             Weighting::Samples => upload.samples as f64,

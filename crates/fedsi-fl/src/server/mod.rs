@@ -13,18 +13,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fedsi_nn::Layout;
-use fedsi_random::{Purpose, SERVER, Streams};
+use fedsi_random::{NoEntropy, Purpose, SERVER, SecretKey, Streams};
 use thiserror::Error;
 
 pub use admission::{Admission, RoundRequest};
 pub use aggregate::Aggregation;
 pub use exclusion::{Exclusion, LeftOut};
 pub use prior_search::{PriorChoice, prior_search_round};
-pub use privacy::{Accountant, Mechanism};
+pub use privacy::{Accountant, Mechanism, Privacy};
 pub use robust::RobustEstimator;
 
 use crate::config::Config;
-use crate::methods::{Participation, PosteriorStructure, Procedure, Uncertainty};
+use crate::methods::{Participation, PosteriorStructure, Procedure, Uncertainty, Unprotected};
 use crate::parameters::{Gaussian, KindError, Parameters, SharedParameters};
 use crate::wire::{Download, PriorScores, Upload};
 
@@ -33,21 +33,22 @@ use crate::wire::{Download, PriorScores, Upload};
 pub struct ServerSettings {
     /// How many clients there are.
     pub clients: usize,
-    /// How many of them are sampled for a round.
+    /// How many of them are sampled for a round; with privacy their expected number is the mechanism's.
     pub participants: usize,
     /// Who trains in a round.
     pub participation: Participation,
-    /// Where its random draws come from.
+    /// Where its random draws come from, but for those of privacy.
     pub streams: Streams,
-    /// How updates become one.
+    /// How updates become one; with privacy it says only when variances are due.
     pub aggregation: Aggregation,
     /// Which updates are used.
     pub admission: Admission,
     /// Where the federation chooses the prior variance of personal models: of posteriors of this structure, after this
     /// round.
     pub prior_search: Option<(PosteriorStructure, u64)>,
-    /// What counts epsilon, where there is privacy.
-    pub accountant: Option<Accountant>,
+    /// How clients are hidden, where they are: this then decides who takes part and what becomes of updates. No quorum
+    /// applies, and no round is skipped.
+    pub privacy: Option<Privacy>,
 }
 
 /// The server of a federation.
@@ -68,6 +69,9 @@ pub struct ServerState {
     pub shared: Arc<SharedParameters>,
     /// The prior variance of personal models, once the federation has chosen it.
     pub prior_variance: Option<f64>,
+    /// Where participants and noise are drawn from, where there is privacy: whoever has it can remove the noise. A server
+    /// takes one from the system's generator; [`Server::restore`] gives it that of a run that goes on.
+    pub privacy_key: Option<SecretKey>,
 }
 
 /// How a round ended.
@@ -105,12 +109,26 @@ pub enum ServerError {
     /// A state whose shared part is of another kind or size.
     #[error("its shared part: {0}")]
     OtherShared(#[from] KindError),
+    /// A state without the key that a run with privacy has, or with one where there is none.
+    #[error("{}", if *needed { "it has no privacy key, and the run needs one" } else { "it has a privacy key, and the run has no privacy" })]
+    OtherKey {
+        /// Whether the run has a key.
+        needed: bool,
+    },
+    /// There is no key for privacy.
+    #[error(transparent)]
+    NoEntropy(#[from] NoEntropy),
+    /// A procedure under which something becomes known without noise, where there is privacy.
+    #[error("privacy cannot be had: {0}")]
+    Unprotected(Unprotected),
 }
 
 impl Server {
     /// A server of `clients` clients before its first round. `initial` are the parameters of the whole network, `layout`
     /// says where its parts lie, and `participants` clients are sampled for a round.
-    #[must_use]
+    ///
+    /// # Errors
+    /// With privacy: no key from the system, or a procedure that would tell something without noise.
     pub fn new(
         config: &Config,
         procedure: &Procedure,
@@ -118,8 +136,7 @@ impl Server {
         initial: &Parameters,
         clients: usize,
         participants: usize,
-    ) -> Self {
-        let streams = Streams::new(config.seed);
+    ) -> Result<Self, ServerError> {
         let values = initial.values()[procedure.shared.range(layout)].to_vec();
         let shared = match &procedure.uncertainty {
             Uncertainty::Laplace(laplace) => {
@@ -131,27 +148,43 @@ impl Server {
             }
             Uncertainty::None | Uncertainty::Samples(_) => SharedParameters::Point(values),
         };
+        let privacy = settings::privacy(config, procedure, clients, participants);
+        if privacy.is_some() {
+            if let Some(unprotected) = procedure.unprotected() {
+                return Err(ServerError::Unprotected(unprotected));
+            }
+            if config.privacy.delta >= 1.0 / clients as f64 {
+                tracing::warn!(
+                    "privacy.delta = {} is not below 1 / {clients}, one over the number of clients: at such a delta one \
+                     client may be known completely",
+                    config.privacy.delta
+                );
+            }
+        }
         let search = procedure.laplace().filter(|_| procedure.searches_prior_variance());
-        let sampled = participants as f64 / clients as f64;
         let settings = ServerSettings {
             clients,
             participants,
             participation: procedure.participation,
-            streams,
-            aggregation: settings::aggregation(config, procedure, streams),
-            admission: settings::admission(config, !config.privacy.is_on()),
+            streams: Streams::new(config.seed),
+            aggregation: settings::aggregation(config, procedure),
+            admission: settings::admission(config, privacy.is_none()),
             prior_search: search
                 .map(|laplace| (laplace.structure.clone(), prior_search_round(config.rounds))),
-            accountant: settings::accountant(config, procedure.shared, sampled),
+            privacy,
         };
         Self::with_settings(settings, shared)
     }
 
     /// A server of these settings and this shared part before its first round.
-    #[must_use]
-    pub fn with_settings(settings: ServerSettings, shared: SharedParameters) -> Self {
+    ///
+    /// # Errors
+    /// With privacy: no key from the system.
+    pub fn with_settings(settings: ServerSettings, shared: SharedParameters) -> Result<Self, ServerError> {
+        let privacy_key = settings.privacy.is_some().then(SecretKey::generate).transpose()?;
         let shared = Arc::new(shared);
-        Self { settings, state: ServerState { round: 0, skipped_in_a_row: 0, shared, prior_variance: None } }
+        let state = ServerState { round: 0, skipped_in_a_row: 0, shared, prior_variance: None, privacy_key };
+        Ok(Self { settings, state })
     }
 
     /// What it knows between rounds.
@@ -163,9 +196,13 @@ impl Server {
     /// Goes on from a state of the same federation.
     ///
     /// # Errors
-    /// A shared part of another kind or size.
+    /// A shared part of another kind or size; no key where there is privacy.
     pub fn restore(&mut self, state: ServerState) -> Result<(), ServerError> {
         self.state.shared.expect_like(&state.shared)?;
+        let needed = self.settings.privacy.is_some();
+        if needed != state.privacy_key.is_some() {
+            return Err(ServerError::OtherKey { needed });
+        }
         self.state = state;
         Ok(())
     }
@@ -188,20 +225,24 @@ impl Server {
         self.state.prior_variance
     }
 
-    /// The privacy bound epsilon after the rounds so far; none without privacy, or where
-    /// nothing is shared. Skipped rounds count too, to be on the safe side: it follows from their number alone.
+    /// The privacy bound epsilon after the rounds so far, which follows from their number alone; none without privacy, or
+    /// where nothing is shared. Costs what [`Accountant::epsilon`] does.
     #[must_use]
     pub fn epsilon(&self) -> Option<f64> {
-        self.settings.accountant.as_ref().map(|accountant| accountant.epsilon(self.state.round))
+        self.settings.privacy.as_ref().map(|privacy| privacy.accountant.epsilon(self.state.round))
     }
 
-    /// The participants of the coming round, ascending.
+    /// The participants of the coming round, ascending. With privacy each client is drawn by itself: there may be more or
+    /// fewer than expected, or none.
     #[must_use]
     pub fn participants(&self) -> Vec<usize> {
-        let ServerSettings { clients, participants, streams, .. } = self.settings;
+        let (round, clients) = (self.state.round + 1, self.settings.clients);
+        if let (Some(privacy), Some(key)) = (&self.settings.privacy, &self.state.privacy_key) {
+            return privacy.mechanism.participants(key, round, clients);
+        }
         match self.settings.participation {
             Participation::Sampled => {
-                sample_participants(&streams, self.state.round + 1, clients, participants)
+                sample_participants(&self.settings.streams, round, clients, self.settings.participants)
             }
             Participation::Everyone => (0..clients).collect(),
         }
@@ -245,7 +286,8 @@ impl Server {
     /// the uploads, in f64.
     ///
     /// Below the quorum the shared part stays as it is. Where that many would have answered but for silence, delay and
-    /// damaged messages, the round counts as skipped, up to `patience` times in a row.
+    /// damaged messages, the round counts as skipped, up to `patience` times in a row. With privacy there is no quorum:
+    /// whether others answered must not decide what becomes of an update, and noise is added whoever did.
     ///
     /// # Errors
     /// Fewer usable updates than the quorum because training diverged, or once too often: the state stays that of the
@@ -263,6 +305,12 @@ impl Server {
         let (usable, refused) = settings.admission.admit(&call, uploads);
         let left_out: Vec<LeftOut> = missing.into_iter().chain(refused).collect();
         let used: Vec<usize> = usable.iter().map(|upload| upload.client).collect();
+        if let (Some(privacy), Some(key)) = (&settings.privacy, &state.privacy_key) {
+            let due = settings.aggregation.variances_are_due(round);
+            state.shared = Arc::new(privacy.mechanism.merge(key, round, &usable, &state.shared, due));
+            (state.round, state.skipped_in_a_row) = (round, 0);
+            return Ok(RoundOutcome { used, left_out, skipped: false });
+        }
         let needed = settings.admission.needed(participants.len());
         if usable.len() >= needed {
             state.shared = Arc::new(settings.aggregation.merge(round, &usable, &state.shared));

@@ -1,18 +1,16 @@
 //! From a config to how the server averages, which updates it uses, and what privacy it accounts for.
 
-use fedsi_random::Streams;
-
 use super::admission::Admission;
 use super::aggregate::Aggregation;
-use super::privacy::{Accountant, Mechanism};
+use super::privacy::{Accountant, Mechanism, Privacy};
 use super::robust::RobustEstimator;
 use crate::config::{AggregateName, Config, VarianceAverage};
-use crate::methods::{Procedure, Uncertainty};
+use crate::methods::{Participation, Procedure, Uncertainty};
 use crate::parameters::Part;
 
 /// How updates become one.
-pub(super) fn aggregation(config: &Config, procedure: &Procedure, streams: Streams) -> Aggregation {
-    let (federation, privacy) = (&config.federation, config.privacy);
+pub(super) fn aggregation(config: &Config, procedure: &Procedure) -> Aggregation {
+    let federation = &config.federation;
     let estimator = match federation.aggregate {
         AggregateName::Mean => RobustEstimator::Mean,
         AggregateName::Median => RobustEstimator::Median,
@@ -31,7 +29,6 @@ pub(super) fn aggregation(config: &Config, procedure: &Procedure, streams: Strea
         weighting: federation.weighting,
         estimator,
         clip: federation.clip,
-        privacy: privacy.is_on().then_some(Mechanism { clip: privacy.clip, noise: privacy.noise, streams }),
         ..Aggregation::mean(variance_average, unselected, posterior_interval)
     }
 }
@@ -47,9 +44,25 @@ pub(super) const fn admission(config: &Config, compare: bool) -> Admission {
     }
 }
 
-/// What counts epsilon; nothing where there is no noise, or nothing to hide.
-pub(super) fn accountant(config: &Config, shared: Part, sampled: f64) -> Option<Accountant> {
+/// How clients are hidden, and what counts epsilon; nothing where there is no noise, or nothing is shared. With
+/// `participants` expected of `clients` clients, or all of them where the method wants everyone in every round.
+pub(super) fn privacy(
+    config: &Config,
+    procedure: &Procedure,
+    clients: usize,
+    participants: usize,
+) -> Option<Privacy> {
     let privacy = config.privacy;
-    (privacy.is_on() && shared != Part::Nothing)
-        .then(|| Accountant::new(sampled, privacy.noise, privacy.delta))
+    if !privacy.is_on() || procedure.shared == Part::Nothing {
+        return None;
+    }
+    let expected = match procedure.participation {
+        Participation::Sampled => participants as f64,
+        Participation::Everyone => clients as f64,
+    };
+    let sampled = expected / clients as f64;
+    Some(Privacy {
+        mechanism: Mechanism { sampled, expected, clip: privacy.clip, noise: privacy.noise },
+        accountant: Accountant::new(sampled, privacy.noise, privacy.delta),
+    })
 }

@@ -23,9 +23,9 @@ fn of(shared: SharedParameters, aggregation: Aggregation, admission: Admission) 
         aggregation,
         admission,
         prior_search: None,
-        accountant: None,
+        privacy: None,
     };
-    Server::with_settings(settings, shared)
+    Server::with_settings(settings, shared).unwrap()
 }
 
 fn admission(quorum: f64) -> Admission {

@@ -63,4 +63,5 @@ pub use predictive::{
 pub use problem::Problem;
 pub use selection::{
     Candidates, Explanation, RuleName, RuleNameError, Rules, SelectionError, SelectionRule, Subnetwork,
+    TensorShare,
 };

@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::client::OtherTask;
 use crate::client_store::StoreError;
 use crate::config::ConfigError;
+use crate::cost::MemoryError;
 use crate::executor::ExecutorError;
 use crate::server::ServerError;
 
@@ -15,6 +16,9 @@ pub enum SimulationError {
     /// The config does not fit the data.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// More memory is needed than there is.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// A client has nothing to learn from.
     #[error("client {client} has no training sample left: {reason}")]
     NothingToLearn {
@@ -54,7 +58,7 @@ impl SimulationError {
     /// Whether what was given is at fault (exit code 2), not what happened while running (1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::NothingToLearn { .. })
+        matches!(self, Self::Config(_) | Self::Memory(_) | Self::NothingToLearn { .. })
     }
 
     /// An error of the caller's own, returned from a function that was passed in.

@@ -10,6 +10,7 @@
 //! - [`executor`]: tasks and outcomes as data, and who carries them out.
 //! - [`client_store`]: what clients keep between rounds. [`scores`]: scores of predictions.
 //! - [`simulation`]: a whole federation in one process, round by round. [`cost`]: what it will cost, before it is built.
+//! - [`memory`]: what this process can still have.
 //!
 //! Run folders, checkpoints and saved runs are in the crate `fedsi-run`.
 
@@ -19,6 +20,7 @@ pub mod config;
 pub mod cost;
 mod error;
 pub mod executor;
+pub mod memory;
 pub mod methods;
 pub mod network;
 pub mod parameters;

@@ -112,6 +112,14 @@ impl Scores {
         self
     }
 
+    /// Whether there is a score: the main one, accuracy or RMSE, is there and finite. Files have null for a number that
+    /// is not finite, so a saved run gives the same answer as the run itself.
+    #[must_use]
+    pub fn is_scored(&self) -> bool {
+        let (Self::Classification { accuracy: main, .. } | Self::Regression { rmse: main, .. }) = self;
+        main.is_some_and(f64::is_finite)
+    }
+
     /// Mean negative log likelihood.
     #[must_use]
     pub const fn nll(&self) -> Option<f64> {

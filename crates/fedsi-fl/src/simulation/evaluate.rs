@@ -58,6 +58,8 @@ pub struct ClientEvaluation {
     pub posterior: Option<PosteriorSummary>,
     /// What the model predicts of the test samples; nothing where that is not finite, or there is no model.
     pub predictions: Predictions,
+    /// Why there are no predictions, where the model could not be made or predicts values that are not finite.
+    pub problem: Option<String>,
     /// Class probabilities for the further inputs.
     pub further_probabilities: Vec<f64>,
 }
@@ -88,7 +90,8 @@ impl Simulation {
     /// A client whose model predicts values that are not finite is named in the log, and has no predictions.
     ///
     /// # Errors
-    /// What `each` says; no client whose model predicts finite values; clients' state that is lost.
+    /// What `each` says; no client whose model predicts finite values, where all are evaluated; clients' state that is
+    /// lost.
     pub fn evaluate(
         &self,
         request: &EvaluationRequest<'_>,
@@ -115,6 +118,7 @@ impl Simulation {
                 }
                 Err(error) => (None, Some(error)),
             };
+            let reason = problem.as_ref().map(ToString::to_string);
             if let Some(problem) = problem {
                 tracing::warn!(client, "no predictions: {problem}");
                 failed += 1;
@@ -128,6 +132,7 @@ impl Simulation {
                         model,
                         posterior,
                         predictions: predictions.unwrap_or(nothing),
+                        problem: reason,
                         further_probabilities,
                     }
                 }
@@ -137,13 +142,14 @@ impl Simulation {
                     model: None,
                     posterior: None,
                     predictions: nothing,
+                    problem: reason,
                     further_probabilities: Vec::new(),
                 },
             };
             each(evaluation)
         })?;
         match first_problem {
-            Some((client, problem)) if failed == clients.len() => {
+            Some((client, problem)) if request.first == 0 && failed == clients.len() => {
                 let (reason, diverged) = (problem.to_string(), problem.is_divergence());
                 Err(SimulationError::NoModels { client, reason, diverged })
             }

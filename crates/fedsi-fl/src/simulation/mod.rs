@@ -21,6 +21,8 @@ pub use snapshot::{Snapshot, SnapshotError};
 
 use crate::client::{Client, ClientError, LocalData, PersonalModel};
 use crate::client_store::{ClientStore, MemoryStore, StoreError};
+use crate::config::ConfigError;
+use crate::cost::MemoryEstimate;
 use crate::error::SimulationError;
 use crate::executor::{CpuExecutor, Executor, ExecutorError, Outcome, Task, Work, Worker};
 use crate::parameters::Parameters;
@@ -43,7 +45,8 @@ impl Simulation {
     /// A federation before its first round, on the cores of this machine.
     ///
     /// # Errors
-    /// A network that does not fit the data, more participants than clients, a client that holds out all it has.
+    /// A network that does not fit the data, more memory than there is, more participants than clients, a client that
+    /// holds out all it has.
     pub fn new(config: &Checked, federation: Arc<dyn Federation>) -> Result<Self, SimulationError> {
         let (data, threads) = (Arc::clone(&federation), config.threads);
         Self::with_executor(config, federation, |client| {
@@ -61,6 +64,7 @@ impl Simulation {
         federation: Arc<dyn Federation>,
         make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
     ) -> Result<Self, SimulationError> {
+        refuse_too_large(config, federation.as_ref())?;
         let (shape, task) = (federation.input_shape(), federation.task());
         let client = Client::of_config(config, shape, task, federation.target_scaling().cloned())?;
         Self::with_client(config, federation, Arc::new(client), make)
@@ -69,7 +73,8 @@ impl Simulation {
     /// The same with clients whose network is of another library: made by [`Client::new`] for this config and data.
     ///
     /// # Errors
-    /// More participants than clients, a client that holds out all it has, and what `make` says.
+    /// More participants than clients, a client that holds out all it has, privacy of data whose scales would tell of
+    /// clients, and what `make` says.
     pub fn with_client(
         config: &Checked,
         federation: Arc<dyn Federation>,
@@ -79,8 +84,11 @@ impl Simulation {
         let clients = federation.clients();
         let participants = config.participants_of(clients)?;
         refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
+        if config.privacy.is_on() && federation.pools_rows() {
+            return Err(ConfigError::value("privacy.noise", config.privacy.noise, POOLED).into());
+        }
         let (layout, procedure) = (client.network().layout(), client.procedure());
-        let server = Server::new(config, procedure, layout, client.initial(), clients, participants);
+        let server = Server::new(config, procedure, layout, client.initial(), clients, participants)?;
         let executor = make(&client)?;
         Ok(Self {
             config: config.clone(),
@@ -183,6 +191,10 @@ impl Simulation {
     }
 }
 
+/// Why data and privacy do not go together.
+const POOLED: &str = "this dataset scales its values by the rows of all clients together, which would become known \
+                      without noise; use 0, or data whose scales are fixed beforehand";
+
 /// Why a client cannot join.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -193,6 +205,17 @@ pub enum JoinError {
     /// What it kept cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What cannot fit into memory is refused before any of it is taken.
+fn refuse_too_large(config: &Checked, federation: &dyn Federation) -> Result<(), SimulationError> {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = if config.threads == 0 { cores() } else { config.threads };
+    let estimate = MemoryEstimate::of(config, federation, threads)?;
+    match crate::memory::available() {
+        Some(available) => Ok(estimate.check(available)?),
+        None => Ok(()),
+    }
 }
 
 /// Every client must have something to learn from once its held-out share is cut off.

@@ -21,7 +21,9 @@ pub use parameters::{
     read_shared,
 };
 pub use prior_scores::PriorScores;
-pub use tensors::{NamedTensor, TensorFile, TensorFileError, parameter_tensors, tensor_bytes};
+pub use tensors::{
+    NamedTensor, TensorFile, TensorFileError, checked_tensor_bytes, parameter_tensors, tensor_bytes,
+};
 pub use upload::{Upload, VarianceError, Variances};
 
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,7 @@ use fedsi_nn::Layout;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// The name of the metadata entry.
@@ -63,6 +64,12 @@ pub enum TensorFileError {
         /// The tensor.
         name: String,
     },
+    /// It is not as it was written.
+    #[error("its contents do not match its checksum: the file was damaged or changed")]
+    Checksum,
+    /// It was written with a checksum, and has none.
+    #[error("it has no checksum: the file was changed")]
+    NoChecksum,
     /// A tensor's values make no sense.
     #[error("its `{name}` {reason}")]
     Invalid {
@@ -105,6 +112,21 @@ impl<'a> TensorFile<'a> {
     pub fn entry<T: DeserializeOwned>(&self) -> Result<T, TensorFileError> {
         let entry = self.entry.as_deref().ok_or(TensorFileError::NoEntry)?;
         serde_json::from_str(entry).map_err(TensorFileError::Entry)
+    }
+
+    /// Compares the contents with the checksum that [`checked_tensor_bytes`] wrote. Costs a pass over them.
+    ///
+    /// # Errors
+    /// Contents that were changed, or no checksum.
+    pub fn verify(&self) -> Result<(), TensorFileError> {
+        let entry = self.entry.as_deref().ok_or(TensorFileError::NoEntry)?;
+        let (content, found) = split_checksum(entry).ok_or(TensorFileError::NoChecksum)?;
+        let mut tensors: Vec<(&str, TensorView<'a>)> = Vec::new();
+        for name in self.names() {
+            tensors.push((name, self.tensor(name)?));
+        }
+        let tensors = tensors.iter().map(|(name, view)| (*name, view.dtype(), view.shape(), view.data()));
+        if checksum(content, tensors.collect()) == found { Ok(()) } else { Err(TensorFileError::Checksum) }
     }
 
     /// The names of all tensors, in no particular order.
@@ -296,6 +318,56 @@ pub fn tensor_bytes(
     Ok(safetensors::serialize(views, metadata)?)
 }
 
+/// The same with a checksum of everything in the entry: [`TensorFile::verify`] knows a file that was changed.
+///
+/// # Errors
+/// As [`tensor_bytes`]; an entry that is not a JSON object with something in it.
+pub fn checked_tensor_bytes(
+    tensors: &[NamedTensor],
+    entry: &serde_json::Value,
+) -> Result<Vec<u8>, TensorFileError> {
+    let content = entry.to_string();
+    let Some(open) = content.strip_suffix('}').filter(|open| open.len() > 1) else {
+        return Err(TensorFileError::NoEntry);
+    };
+    let parts = tensors.iter().map(|t| (t.name.as_str(), t.kind, t.shape.as_slice(), t.bytes.as_slice()));
+    let sum = checksum(&content, parts.collect());
+    let mut views = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        let view = TensorView::new(tensor.kind, tensor.shape.clone(), &tensor.bytes)?;
+        views.push((tensor.name.as_str(), view));
+    }
+    let metadata = [(ENTRY.to_owned(), format!("{open}{CHECKSUM}{sum}\"}}"))].into();
+    Ok(safetensors::serialize(views, Some(metadata))?)
+}
+
+/// The last key of an entry with a checksum.
+const CHECKSUM: &str = ",\"sha256\":\"";
+
+/// An entry without its checksum, and the checksum.
+fn split_checksum(entry: &str) -> Option<(String, &str)> {
+    let (open, sum) = entry.strip_suffix("\"}")?.rsplit_once(CHECKSUM)?;
+    Some((format!("{open}}}"), sum))
+}
+
+/// SHA-256 of an entry and of tensors with their names, kinds and shapes, as hexadecimal digits.
+fn checksum(entry: impl AsRef<str>, mut tensors: Vec<(&str, Dtype, &[usize], &[u8])>) -> String {
+    tensors.sort_by_key(|(name, ..)| *name);
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        // With their lengths: no two contents give the same bytes.
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    add(entry.as_ref().as_bytes());
+    for (name, kind, shape, data) in tensors {
+        add(name.as_bytes());
+        add(format!("{kind:?} {shape:?}").as_bytes());
+        add(data);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// How many bytes [`tensor_bytes`] would give for tensors of these names, kinds and lengths under this entry, without
 /// writing them. In the order the format stores them: larger numbers first, floats before integers, then by name.
 pub(super) fn encoded_len(entry: &str, tensors: &[(&str, Dtype, usize)]) -> usize {
@@ -309,4 +381,33 @@ pub(super) fn encoded_len(entry: &str, tensors: &[(&str, Dtype, usize)]) -> usiz
         header.insert(name.to_owned(), about);
     }
     8 + serde_json::Value::Object(header).to_string().len().next_multiple_of(8) + end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_change_of_a_checked_file_is_noticed() {
+        let tensors = [NamedTensor::f32("b", vec![2, 1], &[1.0, 2.0]), NamedTensor::u32("a", &[7])];
+        let entry = serde_json::json!({ "client": 3, "noise": 0.1 });
+        let bytes = checked_tensor_bytes(&tensors, &entry).unwrap();
+        let verified = |bytes: &[u8]| TensorFile::parse(bytes).and_then(|file| file.verify());
+        assert!(verified(&bytes).is_ok());
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                // A blank in the header that pads it says nothing; JSON may begin and end with it.
+                let same = TensorFile::parse(&changed).is_ok_and(|file| {
+                    file.verify().is_ok()
+                        && file.f32("b").is_ok_and(|b| b == [1.0, 2.0])
+                        && file.u32("a").is_ok_and(|a| a == [7])
+                });
+                assert!(same || verified(&changed).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+        let plain = tensor_bytes(&tensors, Some(&entry)).unwrap();
+        assert!(matches!(verified(&plain), Err(TensorFileError::NoChecksum)));
+    }
 }

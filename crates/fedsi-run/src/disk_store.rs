@@ -1,6 +1,6 @@
 //! What clients keep between rounds, on disk: for federations whose states do not fit in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,11 @@ use fedsi_fl::{ClientStates, ClientStore, StoreError};
 use thiserror::Error;
 
 use crate::checkpoint::{decode_state, encode_state};
-use crate::files::{WriteError, write_failed};
+use crate::files::{
+    HIDDEN, Readers, WriteError, create_folder, remove_empty_folder, remove_file, sync_folder, write_failed,
+    write_unsynced,
+};
+use crate::origin::OWNER;
 
 /// Clients in one folder of the store.
 const CLIENTS_PER_FOLDER: usize = 1000;
@@ -40,20 +44,26 @@ impl DiskStore {
 
     fn write(&self, path: &Path, state: &Parameters) -> Result<(), WriteError> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(write_failed(folder))?;
+            create_folder(folder, Readers::Owner)?;
         }
         let bytes = encode_state(state).map_err(|error| write_failed(path)(std::io::Error::other(error)))?;
-        fs::write(path, bytes).map_err(write_failed(path))
+        // Replaced, not written into: whatever has that name is not followed, and only the user can read it.
+        write_unsynced(path, &bytes)
     }
 
     fn sync(&mut self) -> Result<(), WriteError> {
+        let mut folders = BTreeSet::new();
         for path in self.unsynced.drain(..) {
             // One that was replaced and removed since is no loss.
             if let Ok(file) = File::open(&path) {
                 file.sync_all().map_err(write_failed(&path))?;
+                folders.extend(path.parent().map(Path::to_owned));
             }
         }
-        Ok(())
+        if !folders.is_empty() {
+            folders.insert(self.folder.clone());
+        }
+        folders.iter().try_for_each(|folder| sync_folder(folder).map_err(write_failed(folder)))
     }
 }
 
@@ -61,12 +71,23 @@ impl DiskStore {
 pub(crate) fn remove_states(folder: &Path) {
     // What cannot be removed is in nobody's way: another run has a folder of its own.
     for (path, _, _) in state_files(folder) {
-        let _ = fs::remove_file(path);
+        let _ = remove_file(&path);
     }
+    let _ = remove_file(&folder.join(OWNER));
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        let _ = fs::remove_dir(entry.path());
+        remove_temporary(&entry.path());
+        remove_empty_folder(&entry.path());
     }
-    let _ = fs::remove_dir(folder);
+    remove_empty_folder(folder);
+}
+
+/// Removes what killed processes left in a folder of states.
+fn remove_temporary(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_name().to_string_lossy().starts_with(HIDDEN) {
+            let _ = remove_file(&entry.path());
+        }
+    }
 }
 
 /// The files of clients' states in a run's folder, with their client and round.
@@ -119,7 +140,7 @@ impl ClientStore for DiskStore {
 
     fn discard(&mut self, client: usize, round: u64) {
         // One that stays behind is removed when the run continues from a checkpoint.
-        let _ = fs::remove_file(self.path(client, round));
+        let _ = remove_file(&self.path(client, round));
     }
 
     fn len(&self) -> usize {
@@ -131,16 +152,19 @@ impl ClientStore for DiskStore {
         Ok(ClientStates::Stored(self.rounds.clone()))
     }
 
-    /// Files of later rounds are removed; those that were replaced before go once no checkpoint can need them. Cost: a
-    /// look at every file's name.
+    /// Files of later rounds are removed; those that were replaced before go once no checkpoint can need them. Cost: every
+    /// file is read once, so that one that is lost or damaged is known before the first round.
     fn restore(&mut self, states: ClientStates, now: u64) -> Result<(), StoreError> {
         let ClientStates::Stored(rounds) = states else { return Err(StoreError::NotStored) };
         self.rounds = rounds;
+        for &client in self.rounds.keys() {
+            self.get(client)?;
+        }
         self.unsynced.clear();
         self.replaced.clear();
         for (path, client, round) in state_files(&self.folder) {
             if round > now {
-                let _ = fs::remove_file(path);
+                let _ = remove_file(&path);
             } else if self.rounds.get(&client) != Some(&round) {
                 self.replaced.push((now, path));
             }
@@ -152,7 +176,7 @@ impl ClientStore for DiskStore {
         self.replaced.retain(|(round, path)| {
             let needed = *round > oldest;
             if !needed {
-                let _ = fs::remove_file(path);
+                let _ = remove_file(path);
             }
             needed
         });
@@ -211,8 +235,7 @@ mod tests {
         put(&mut store, 1, 2.0, 2);
         store.snapshot().unwrap();
         store.discard_before(2);
-        store.restore(first, 1).unwrap();
-        let error = store.get(1).unwrap_err().to_string();
+        let error = store.restore(first, 1).unwrap_err().to_string();
         assert!(error.contains("client 1"), "{error}");
     }
 

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use fedsi_data::DataChange;
 use fedsi_fl::client::ClientError;
-use fedsi_fl::simulation::SnapshotError;
 use fedsi_fl::{ConfigError, SimulationError};
 use thiserror::Error;
 
 use crate::checkpoint::CheckpointError;
 use crate::files::WriteError;
 use crate::folder::FolderError;
+use crate::origin::{OriginError, StatesError};
 
 /// Why a run did not start, or did not finish. Each message is one line; what to do about it is for the program to say.
 #[derive(Debug, Error)]
@@ -33,29 +34,29 @@ pub enum RunError {
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The folder's config.toml was changed since its checkpoint was written.
-    #[error("{path} has a checkpoint of a run with other settings than its config.toml", path = path.display())]
-    OtherSettings {
-        /// The folder.
+    /// The data is not that of the run's checkpoints.
+    #[error("the data of the run in {path} changed since it began: {change}", path = path.display())]
+    DataChanged {
+        /// The run's folder.
         path: PathBuf,
+        /// What changed.
+        change: DataChange,
     },
-    /// The checkpoint is not one of this simulation.
-    #[error("{path} has a checkpoint that does not fit: {source}", path = path.display())]
-    Snapshot {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: SnapshotError,
+    /// The data changed while it was opened.
+    #[error("the data changed while it was read: {change}")]
+    DataChangedWhileRead {
+        /// What changed.
+        change: DataChange,
     },
+    /// What clients keep is another run's.
+    #[error(transparent)]
+    States(#[from] StatesError),
+    /// `run.json` is not what a run writes.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// There are checkpoints, and none can be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// `metrics.jsonl` lost lines that were there when the checkpoint was written.
-    #[error("{path} is shorter than its checkpoint says", path = path.display())]
-    MetricsCut {
-        /// The file.
-        path: PathBuf,
-    },
     /// Asked to stop.
     #[error("interrupted after round {round} of {rounds}")]
     Interrupted {
@@ -73,12 +74,17 @@ impl RunError {
         match self {
             Self::Config(_)
             | Self::Data(_)
-            | Self::OtherSettings { .. }
-            | Self::Snapshot { .. }
+            | Self::DataChanged { .. }
+            | Self::DataChangedWhileRead { .. }
+            | Self::Origin(_)
+            | Self::States(StatesError::Owned { .. })
             | Self::Checkpoint(_) => true,
             Self::Folder(error) => error.is_bad_input(),
             Self::Simulation(error) => error.is_bad_input(),
-            Self::Client(_) | Self::Write(_) | Self::MetricsCut { .. } | Self::Interrupted { .. } => false,
+            Self::Client(_)
+            | Self::Write(_)
+            | Self::States(StatesError::Write(_))
+            | Self::Interrupted { .. } => false,
         }
     }
 }

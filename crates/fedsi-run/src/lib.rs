@@ -2,6 +2,7 @@
 //!
 //! - [`run`]: a run from its first round to its last file, and one that goes on after it was stopped.
 //! - [`RunFolder`]: the folder that one run, and no other, writes into.
+//! - [`Origin`]: what a run is made from; a run whose data changed does not continue.
 //! - [`checkpoint`]: what it takes to go on with a run; [`DiskStore`]: clients' states where they are many.
 //! - [`Summary`]: `summary.json`, which says that a run is complete.
 //! - [`saved`]: a complete run, opened to predict.
@@ -10,12 +11,18 @@
 //! - [`read_predictions`], [`read_model`], [`write_tensors`], [`write_whole`]: single files.
 
 pub mod checkpoint;
+pub mod crash_points;
 mod disk_store;
 mod error;
+mod evaluated_client;
+mod evaluation_log;
 mod files;
 mod folder;
+mod lock;
 mod model_file;
 mod naming;
+mod open_data;
+mod origin;
 mod predictions_file;
 pub mod report_data;
 pub mod run;
@@ -26,11 +33,14 @@ mod tensor_file;
 
 pub use disk_store::DiskStore;
 pub use error::RunError;
-pub use files::{WriteError, write_whole};
-pub use folder::{FolderError, RunFolder};
+pub use files::{Readers, WriteError, create_folder, for_owner_only, remove_file, write_for, write_whole};
+pub use folder::{FolderError, RUN_PLOTS, RunFolder, remove_temporary};
+pub use lock::FolderLock;
 pub use model_file::{ModelFileError, model_bytes, read_model};
 pub use naming::{data_label, dataset_name};
+pub use open_data::OpenData;
+pub use origin::{Origin, OriginError, StatesError, run_id};
 pub use predictions_file::{read_prediction_clients, read_predictions};
 pub use run::{Completed, Observer};
-pub use summary::{ClientScores, Seconds, Summary};
+pub use summary::{ClientCoverage, ClientScores, Seconds, Summary};
 pub use tensor_file::{NamedTensor, TensorFileError, tensor_bytes, write_tensors};

@@ -49,6 +49,25 @@ pub enum ModelFileError {
     },
 }
 
+/// What a model's file says its format is; files of 0.1 have another, and no checksum.
+pub(crate) const FORMAT: &str = "fedsi-model-2";
+
+/// What a file says of itself.
+#[derive(Debug, Deserialize)]
+struct FormatEntry {
+    #[serde(default)]
+    format: Option<String>,
+}
+
+/// Compares a file's contents with its checksum, where its format has one.
+///
+/// # Errors
+/// Contents that were changed since the file was written.
+pub(crate) fn verify(file: &TensorFile<'_>) -> Result<(), TensorFileError> {
+    let FormatEntry { format } = file.entry()?;
+    if format.as_deref() == Some(FORMAT) { file.verify() } else { Ok(()) }
+}
+
 /// Most draws that a prediction averages, as in a config.
 const MAX_DRAWS: usize = 1 << 20;
 
@@ -81,7 +100,8 @@ pub fn model_bytes(client: &Client, model: &PersonalModel) -> Result<Vec<u8>, Te
     tensor_bytes(&tensors, Some(&serde_json::to_value(entry).map_err(TensorFileError::Entry)?))
 }
 
-/// Reads a personal model of one of these clients from its file's bytes.
+/// Reads a personal model of one of these clients from its file's bytes. Everything in it is checked against the network;
+/// whether its bytes are those that were written is checked where a run's file is opened.
 ///
 /// # Errors
 /// Bytes that are no such file, or do not fit the network.

@@ -9,7 +9,11 @@ use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError};
 /// # Errors
 /// Bytes that are no such file.
 pub fn read_predictions(bytes: &[u8]) -> Result<Predictions, TensorFileError> {
-    let file = TensorFile::parse(bytes)?;
+    predictions_of(&TensorFile::parse(bytes)?)
+}
+
+/// The predictions among a file's tensors.
+pub(crate) fn predictions_of(file: &TensorFile<'_>) -> Result<Predictions, TensorFileError> {
     if !file.has("probabilities") {
         let [_, outputs] = file.matrix("mean")?;
         let (mean, variance, targets) = (file.f64("mean")?, file.f64("variance")?, file.f64("targets")?);

@@ -60,6 +60,14 @@ pub fn result_settings(config: &Config, data: DataPaths) -> Config {
     config
 }
 
+/// The settings that a run's results belong to, as text. Where the data is does not matter: it may have been moved.
+///
+/// # Errors
+/// Settings that cannot be written as JSON.
+pub fn settings_text(config: &Config) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&result_settings(config, DataPaths::Ignore))
+}
+
 /// The first setting in which two configs would give other results, with both values; none where they agree. Keys in
 /// `undecided` may differ.
 ///

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 pub use fedsi_fl::wire::{NamedTensor, TensorFileError, tensor_bytes};
-pub(crate) use fedsi_fl::wire::{TensorFile, parameter_tensors};
+pub(crate) use fedsi_fl::wire::{TensorFile, checked_tensor_bytes, parameter_tensors};
 
-use crate::files::{WriteError, write_failed, write_whole};
+use crate::files::{Readers, WriteError, write_failed, write_for, write_whole};
 
 /// Writes tensors as a file, whole or not at all. `entry` becomes its only metadata.
 ///
@@ -16,8 +16,19 @@ pub fn write_tensors(
     tensors: &[NamedTensor],
     entry: Option<&serde_json::Value>,
 ) -> Result<(), WriteError> {
-    let invalid = |error: TensorFileError| {
-        write_failed(path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
-    };
-    write_whole(path, &tensor_bytes(tensors, entry).map_err(invalid)?)
+    write_whole(path, &tensor_bytes(tensors, entry).map_err(invalid(path))?)
+}
+
+/// The same with a checksum of everything in the entry, for chosen readers.
+pub(crate) fn write_checked_tensors(
+    path: &Path,
+    readers: Readers,
+    tensors: &[NamedTensor],
+    entry: &serde_json::Value,
+) -> Result<(), WriteError> {
+    write_for(readers, path, &checked_tensor_bytes(tensors, entry).map_err(invalid(path))?)
+}
+
+fn invalid(path: &Path) -> impl FnOnce(TensorFileError) -> WriteError + '_ {
+    move |error| write_failed(path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
 }

@@ -22,6 +22,8 @@ fn checkpoints_with_a_right_checksum() {
         let checkpoint = Checkpoint {
             snapshot: run.snapshot().unwrap(),
             settings: "settings".to_owned(),
+            origin: fedsi_run::Origin::default(),
+            metrics: "{}\n".to_owned(),
             progress: fedsi_run::checkpoint::Progress::default(),
         };
         let sealed = checkpoint.encode().unwrap();

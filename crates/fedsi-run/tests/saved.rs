@@ -14,13 +14,13 @@ use fedsi_fl::client::Predictions;
 use fedsi_fl::methods::{METHODS, Uncertainty};
 use fedsi_fl::{Checked, Config, Simulation};
 use fedsi_run::saved::{AbstentionGoal, Predicted, SavedError, SavedRun, Threshold};
-use fedsi_run::{RunFolder, read_predictions, run};
+use fedsi_run::{OpenData, RunFolder, read_predictions, run};
 use support::{clouds, config};
 
 /// A finished run in `folder`.
 fn finished(config: &Checked, federation: Arc<dyn Federation>, folder: &Path) -> SavedRun {
     let claimed = RunFolder::claim(folder, false, config).unwrap();
-    run::run_on(config, federation, claimed, &mut (), |_, _| ()).unwrap();
+    run::run_on(config, OpenData::of(federation), claimed, &mut (), |_, _| ()).unwrap();
     SavedRun::open(folder).unwrap()
 }
 

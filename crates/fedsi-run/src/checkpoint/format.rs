@@ -4,13 +4,16 @@
 //! |---|---|
 //! | 8 | `FEDSI-CP` |
 //! | 4 | version, little-endian: readable before anything else is trusted |
-//! | 32 | SHA-256 of all that follows |
+//! | 32 | SHA-256 of the version and all that follows |
 //! | rest | a safetensors file: the state, with where the run was in its metadata |
 //!
 //! | tensor | what |
 //! |---|---|
 //! | `shared`, `variance` (F32) | the server's values and, where it holds a Gaussian, variances |
+//! | `metrics` (U8) | the lines of `metrics.jsonl` |
 //! | `client.ID` (U8) | what a client keeps, as the bytes of a message |
+//!
+//! The metadata of a run with privacy has its key: such a checkpoint is for nobody but the run's owner.
 //!
 //! Where clients' parts are on disk, the metadata says of which round each one's file is, and each file has such a message
 //! behind the same header and checksum.
@@ -23,11 +26,13 @@ use fedsi_fl::parameters::Parameters;
 use fedsi_fl::server::ServerState;
 use fedsi_fl::simulation::Snapshot;
 use fedsi_fl::wire::{WireError, decode_parameters, encode_parameters, read_shared};
+use fedsi_random::SecretKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::{Checkpoint, Progress};
+use crate::origin::Origin;
 use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, tensor_bytes};
 
 const MAGIC: &[u8; 8] = b"FEDSI-CP";
@@ -47,10 +52,14 @@ struct CheckpointMetadata {
     skipped_in_a_row: u64,
     prior_variance: Option<f64>,
     settings: String,
+    origin: Origin,
     progress: Progress,
     /// The rounds of clients' files, where their parts are on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_disk: Option<BTreeMap<usize, u64>>,
+    /// The key of draws that are not to be guessed, as hexadecimal digits, where there is privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    privacy_key: Option<String>,
 }
 
 /// Why bytes are no checkpoint. Each message is one line.
@@ -60,15 +69,9 @@ pub enum CheckpointFormatError {
     /// Something else altogether, or cut short within its header.
     #[error("it is not a checkpoint, or truncated")]
     NotACheckpoint,
-    /// Written by a newer fedsi.
-    #[error("it is of version {version}, and this fedsi knows {VERSION}")]
-    TooNew {
-        /// Its version.
-        version: u32,
-    },
-    /// Written by an older fedsi.
+    /// Written by an older or newer fedsi.
     #[error("it is of version {version}, and this fedsi reads {VERSION}")]
-    TooOld {
+    OtherVersion {
         /// Its version.
         version: u32,
     },
@@ -81,6 +84,9 @@ pub enum CheckpointFormatError {
     /// What a client keeps cannot be written or read.
     #[error(transparent)]
     Client(#[from] WireError),
+    /// A privacy key that is none. It is not shown.
+    #[error("its privacy key is not 64 hexadecimal digits")]
+    PrivacyKey,
     /// A tensor that no version has.
     #[error("its tensor `{name}` is unknown")]
     UnknownTensor {
@@ -95,7 +101,7 @@ pub fn sealed(body: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(BODY + body.len());
     all.extend_from_slice(MAGIC);
     all.extend_from_slice(&VERSION.to_le_bytes());
-    all.extend_from_slice(&Sha256::digest(body));
+    all.extend_from_slice(&checksum(&VERSION.to_le_bytes(), body));
     all.extend_from_slice(body);
     all
 }
@@ -106,17 +112,17 @@ fn open(bytes: &[u8]) -> Result<&[u8], CheckpointFormatError> {
         return Err(CheckpointFormatError::NotACheckpoint);
     }
     let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-    if version > VERSION {
-        return Err(CheckpointFormatError::TooNew { version });
-    }
-    if version < VERSION {
-        return Err(CheckpointFormatError::TooOld { version });
-    }
     let (sum, body) = (&bytes[12..BODY], &bytes[BODY..]);
-    if Sha256::digest(body).as_slice() != sum {
-        return Err(CheckpointFormatError::Checksum);
+    let whole = checksum(&bytes[8..12], body).as_slice() == sum;
+    // Version 1 had a checksum of the body alone.
+    if version != VERSION && (whole || Sha256::digest(body).as_slice() == sum) {
+        return Err(CheckpointFormatError::OtherVersion { version });
     }
-    Ok(body)
+    if whole { Ok(body) } else { Err(CheckpointFormatError::Checksum) }
+}
+
+fn checksum(version: &[u8], body: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(version).chain_update(body).finalize().into()
 }
 
 /// What a client keeps, as bytes.
@@ -131,11 +137,12 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Result<Parameters, CheckpointFormatE
 
 /// The checkpoint as bytes.
 pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointFormatError> {
-    let Checkpoint { snapshot, settings, progress } = checkpoint;
-    let ServerState { round, skipped_in_a_row, shared, prior_variance } = &snapshot.server;
+    let Checkpoint { snapshot, settings, origin, metrics, progress } = checkpoint;
+    let ServerState { round, skipped_in_a_row, shared, prior_variance, privacy_key } = &snapshot.server;
     let vector = |name: &str, values: &[f32]| NamedTensor::f32(name, vec![values.len()], values);
     let mut tensors = vec![vector("shared", shared.values())];
     tensors.extend(shared.variance().map(|variance| vector("variance", variance)));
+    tensors.push(NamedTensor::u8("metrics", vec![metrics.len()], metrics.as_bytes().to_vec()));
     let on_disk = match &snapshot.clients {
         ClientStates::Stored(rounds) => Some(rounds.clone()),
         ClientStates::Held(states) => {
@@ -151,8 +158,10 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointForma
         skipped_in_a_row: *skipped_in_a_row,
         prior_variance: *prior_variance,
         settings: settings.clone(),
+        origin: origin.clone(),
         progress: progress.clone(),
         on_disk,
+        privacy_key: privacy_key.as_ref().map(hexadecimal),
     };
     let entry = serde_json::to_value(&entry).map_err(TensorFileError::Entry)?;
     Ok(sealed(&tensor_bytes(&tensors, Some(&entry))?))
@@ -161,8 +170,19 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointForma
 /// Reads what [`encode`] wrote.
 pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> {
     let file = TensorFile::parse(open(bytes)?)?;
-    let CheckpointMetadata { round, skipped_in_a_row, prior_variance, settings, progress, on_disk } =
-        file.entry()?;
+    let CheckpointMetadata {
+        round,
+        skipped_in_a_row,
+        prior_variance,
+        settings,
+        origin,
+        progress,
+        on_disk,
+        privacy_key,
+    } = file.entry()?;
+    let privacy_key = privacy_key.as_deref().map(parse_key).transpose()?;
+    let metrics = String::from_utf8(file.u8("metrics")?.to_vec());
+    let metrics = metrics.map_err(|_| TensorFileError::invalid("metrics", "is not text"))?;
     let mut states: BTreeMap<usize, Parameters> = BTreeMap::new();
     for name in file.names() {
         let Some(client) = name.strip_prefix("client.") else { continue };
@@ -171,14 +191,32 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> 
     }
     let clients = on_disk.map_or(ClientStates::Held(states), ClientStates::Stored);
     let shared = read_shared(&file, file.f32("shared")?, "variance")?;
-    let server = ServerState { round, skipped_in_a_row, shared: Arc::new(shared), prior_variance };
-    Ok(Checkpoint { snapshot: Snapshot { server, clients }, settings, progress })
+    let server =
+        ServerState { round, skipped_in_a_row, shared: Arc::new(shared), prior_variance, privacy_key };
+    Ok(Checkpoint { snapshot: Snapshot { server, clients }, settings, origin, metrics, progress })
+}
+
+fn hexadecimal(key: &SecretKey) -> String {
+    key.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads what [`hexadecimal`] wrote.
+fn parse_key(text: &str) -> Result<SecretKey, CheckpointFormatError> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
+    let digits = digits.filter(|digits| digits.len() == 64).ok_or(CheckpointFormatError::PrivacyKey)?;
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair.iter().fold(0, |sum, digit| 16 * sum + digit);
+    }
+    Ok(SecretKey::from_bytes(bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::summary::Seconds;
+    use fedsi_data::DataDigest;
     use fedsi_fl::parameters::{Gaussian, HeadSamples, SharedParameters};
     use fedsi_fl::server::Exclusion;
     use fedsi_fl::simulation::Tally;
@@ -197,15 +235,22 @@ mod tests {
                     skipped_in_a_row: 2,
                     shared: Arc::new(SharedParameters::Gaussian(shared)),
                     prior_variance: Some(0.316),
+                    privacy_key: Some(SecretKey::from_bytes(std::array::from_fn(|at| 7 * at as u8))),
                 },
                 clients: ClientStates::Held(clients.into()),
             },
             settings: "abc".to_owned(),
+            origin: Origin {
+                data: DataDigest { files: vec![], partition: "12".to_owned() },
+                nonce: Some("7".to_owned()),
+                states: Some("states/run-1".into()),
+            },
+            metrics: "{\"round\": 1}\n".to_owned(),
             progress: Progress {
-                metrics: 1234,
                 seconds: Seconds { train: 1.5, posterior: 0.25, evaluate: 0.0, total: 2.0 },
                 bytes: Traffic { up: 9, down: 10 },
                 trouble: Tally { left_out: [(Exclusion::Late, 3)].into(), skipped_rounds: 2 },
+                cpus: vec!["x86-64 AVX2".to_owned()],
             },
         }
     }
@@ -217,17 +262,33 @@ mod tests {
         let mut bare = checkpoint();
         bare.snapshot.server.shared = Arc::new(SharedParameters::Point(vec![]));
         bare.snapshot.server.prior_variance = None;
+        bare.snapshot.server.privacy_key = None;
         bare.snapshot.clients = ClientStates::Stored([(4, 9), (100_000, 2)].into());
         assert_eq!(decode(&encode(&bare).unwrap()).unwrap(), bare, "a method that shares and keeps nothing");
     }
 
     #[test]
     fn other_versions_are_refused_by_their_number() {
-        let mut bytes = encode(&checkpoint()).unwrap();
-        bytes[8] = 9;
-        assert!(matches!(decode(&bytes), Err(CheckpointFormatError::TooNew { version: 9 })));
-        bytes[8] = 1;
-        assert!(matches!(decode(&bytes), Err(CheckpointFormatError::TooOld { version: 1 })));
+        let bytes = encode(&checkpoint()).unwrap();
+        let body = &bytes[BODY..];
+        for (version, sum) in [(9_u8, checksum(&[9, 0, 0, 0], body)), (1, Sha256::digest(body).into())] {
+            let other = [&bytes[..8], &[version, 0, 0, 0], &sum, body].concat();
+            let error = decode(&other).unwrap_err();
+            assert!(error.to_string().contains(&format!("version {version}")), "{error}");
+        }
+        // A version that merely changed is damage: no other fedsi could read the file.
+        let flipped = [&bytes[..8], &[9], &bytes[9..]].concat();
+        assert!(matches!(decode(&flipped), Err(CheckpointFormatError::Checksum)));
+    }
+
+    #[test]
+    fn a_key_is_64_digits() {
+        let key = SecretKey::from_bytes([0xa7; 32]);
+        assert_eq!(parse_key(&hexadecimal(&key)).unwrap(), key);
+        for wrong in ["", "a7", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
+            let error = parse_key(wrong).unwrap_err().to_string();
+            assert!(error.contains("64 hexadecimal digits") && !error.contains("aaa"), "{error}");
+        }
     }
 
     proptest! {

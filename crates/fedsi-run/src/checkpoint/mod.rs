@@ -1,7 +1,7 @@
 //! Checkpoints: everything a run needs to continue as if it had never stopped.
 //!
 //! A run's random draws are keyed, so its state between rounds is small: what the server holds, what clients keep, the
-//! prior variance once it is chosen, and how far the files have got. A checkpoint is written under a temporary name, synced
+//! prior variance once it is chosen, and the rounds' metrics. A checkpoint is written under a temporary name, synced
 //! and renamed; the last two are kept, so that a damaged one costs a few rounds and no more.
 
 mod format;
@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use fedsi_fl::Config;
 use fedsi_fl::config::CheckpointConfig;
-use fedsi_fl::simulation::{Snapshot, Tally};
+use fedsi_fl::simulation::{Snapshot, SnapshotError, Tally};
 use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::files::{WriteError, write_failed, write_whole};
-use crate::settings::{DataPaths, result_settings};
+use crate::files::{Readers, WriteError, create_folder, remove_file, write_failed, write_for};
+use crate::origin::Origin;
+use crate::settings::settings_text;
 use crate::summary::Seconds;
 pub use format::{BODY, CheckpointFormatError, sealed};
 use format::{decode, encode};
@@ -34,7 +35,11 @@ pub struct Checkpoint {
     pub snapshot: Snapshot,
     /// Which settings it belongs to: the config without what changes no result.
     pub settings: String,
-    /// How far the run's files and figures have got.
+    /// What the run is made from.
+    pub origin: Origin,
+    /// All of `metrics.jsonl` so far.
+    pub metrics: String,
+    /// How far the run's figures have got.
     pub progress: Progress,
 }
 
@@ -56,11 +61,9 @@ impl Checkpoint {
     }
 }
 
-/// How far a run's files and figures have got.
+/// How far a run's figures have got.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Length of `metrics.jsonl` in bytes: lines after it belong to rounds that are made again.
-    pub metrics: u64,
     /// Time spent so far.
     pub seconds: Seconds,
     /// What travelled so far.
@@ -68,46 +71,52 @@ pub struct Progress {
     /// Who was left out so far, and which rounds were skipped.
     #[serde(default)]
     pub trouble: Tally,
+    /// The kinds of CPU that computed the rounds so far, in order.
+    #[serde(default)]
+    pub cpus: Vec<String>,
 }
 
-/// Why there is no checkpoint to continue from. Each message is one line.
+/// Why a run cannot continue from any of its checkpoints. Each message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// A newer fedsi wrote it.
-    #[error("{path} is a checkpoint of version {version}, and this fedsi knows {known}: use the newer fedsi that wrote it",
-        path = path.display(), known = format::VERSION)]
-    TooNew {
+    /// Another version of fedsi wrote it.
+    #[error("{path}: {source}; use the fedsi that wrote it", path = path.display())]
+    OtherVersion {
         /// The file.
         path: PathBuf,
         /// Its version.
-        version: u32,
+        source: CheckpointFormatError,
     },
-    /// An older fedsi wrote it.
-    #[error("{path} is a checkpoint of version {version}, and this fedsi reads {known}: use the older fedsi that wrote it",
-        path = path.display(), known = format::VERSION)]
-    TooOld {
+    /// The folder's config.toml was changed since it was written.
+    #[error("{path} is of a run with other settings than its config.toml", path = path.display())]
+    OtherSettings {
         /// The file.
         path: PathBuf,
-        /// Its version.
-        version: u32,
     },
-    /// None of them can be read.
-    #[error("no checkpoint in {folder} can be read: {reasons}", folder = folder.display())]
+    /// It is not one of this simulation.
+    #[error("{path} does not fit: {source}", path = path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: SnapshotError,
+    },
+    /// It cannot be read, or is damaged.
+    #[error("{path} cannot be used: {reason}", path = path.display())]
     Damaged {
-        /// Where they are.
-        folder: PathBuf,
-        /// Each with what is wrong.
-        reasons: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
     },
 }
 
-/// The settings that a checkpoint belongs to, as text. Where the data is does not matter: it may have been moved.
-///
-/// # Errors
-/// Settings that cannot be written as JSON.
-pub fn settings(config: &Config) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&result_settings(config, DataPaths::Ignore))
+impl CheckpointError {
+    /// Whether nothing but time is lost where the run starts over: the same settings give the same bits.
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
 }
 
 /// Writes checkpoints when they are due; by time it never spends more than a fiftieth of the run on them.
@@ -116,17 +125,18 @@ pub(crate) struct Writer {
     folder: PathBuf,
     config: CheckpointConfig,
     settings: String,
+    origin: Origin,
     last: Instant,
     /// How long the last one took.
     cost: Duration,
 }
 
 impl Writer {
-    pub(crate) fn new(run: &Path, config: &Config) -> Result<Self, WriteError> {
+    pub(crate) fn new(run: &Path, config: &Config, origin: Origin) -> Result<Self, WriteError> {
         let folder = folder(run);
-        let settings = settings(config).map_err(|error| write_failed(&folder)(error.into()))?;
+        let settings = settings_text(config).map_err(|error| write_failed(&folder)(error.into()))?;
         let (last, cost) = (Instant::now(), Duration::ZERO);
-        Ok(Self { folder, config: config.checkpoint.clone(), settings, last, cost })
+        Ok(Self { folder, config: config.checkpoint.clone(), settings, origin, last, cost })
     }
 
     /// Whether one is due after this round.
@@ -140,27 +150,33 @@ impl Writer {
     }
 
     /// Writes one and removes those that are older than the last two. Returns the round of the oldest that is left.
-    pub(crate) fn write(&mut self, snapshot: Snapshot, progress: Progress) -> Result<u64, WriteError> {
+    pub(crate) fn write(
+        &mut self,
+        snapshot: Snapshot,
+        metrics: &str,
+        progress: Progress,
+    ) -> Result<u64, WriteError> {
         let started = Instant::now();
         let path = self.folder.join(name(snapshot.server.round));
-        fs::create_dir_all(&self.folder).map_err(write_failed(&self.folder))?;
-        let checkpoint = Checkpoint { snapshot, settings: self.settings.clone(), progress };
+        create_folder(&self.folder, Readers::Umask)?;
+        let (settings, origin, metrics) = (self.settings.clone(), self.origin.clone(), metrics.to_owned());
+        let checkpoint = Checkpoint { snapshot, settings, origin, metrics, progress };
         let bytes = encode(&checkpoint).map_err(|error| write_failed(&path)(std::io::Error::other(error)))?;
-        write_whole(&path, &bytes)?;
+        write_for(Readers::Owner, &path, &bytes)?;
         let newest = checkpoint.snapshot.server.round;
         let mut oldest = newest;
         let all = list(&self.folder).into_iter();
         // Those of later rounds are left of a run that could not be continued from them: this one goes its own way.
         let (later, own): (Vec<_>, Vec<_>) = all.partition(|(round, _)| *round > newest);
         for (_, path) in later {
-            let _ = fs::remove_file(path);
+            let _ = remove_file(&path);
         }
         for (place, (round, path)) in own.into_iter().enumerate() {
             if place < KEPT {
                 oldest = oldest.min(round);
             } else {
                 // Best effort: an old checkpoint that stays costs disk space only.
-                let _ = fs::remove_file(path);
+                let _ = remove_file(&path);
             }
         }
         (self.last, self.cost) = (Instant::now(), started.elapsed());
@@ -171,7 +187,7 @@ impl Writer {
 /// Removes all checkpoints: the run is complete.
 pub(crate) fn remove_all(run: &Path) {
     for (_, path) in list(&folder(run)) {
-        let _ = fs::remove_file(path);
+        let _ = remove_file(&path);
     }
 }
 
@@ -199,33 +215,39 @@ fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// The newest checkpoint of a run that can be read; none where none was written. One that is damaged is named in the log
-/// and the one before it taken.
+/// What `restore` makes of the newest checkpoint of a run that it can use; none where there are no checkpoints. One that
+/// cannot be used, whatever the reason, is named in the log, and the one before it tried.
 ///
 /// # Errors
-/// Only damaged ones, or one that a newer fedsi wrote.
-pub fn latest(run: &Path) -> Result<Option<Checkpoint>, CheckpointError> {
-    let folder = folder(run);
-    let mut reasons = Vec::new();
-    for (_, path) in list(&folder) {
-        let reason = match fs::read(&path).map(|bytes| decode(&bytes)) {
-            Ok(Ok(checkpoint)) => return Ok(Some(checkpoint)),
-            Ok(Err(CheckpointFormatError::TooNew { version })) => {
-                return Err(CheckpointError::TooNew { path, version });
+/// None can be used: what is wrong with the newest, damage coming last.
+pub(crate) fn newest_usable<T>(
+    run: &Path,
+    mut restore: impl FnMut(&Path, Checkpoint) -> Result<T, CheckpointError>,
+) -> Result<Option<T>, CheckpointError> {
+    let mut errors = Vec::new();
+    for (_, path) in list(&folder(run)) {
+        match read(&path).and_then(|checkpoint| restore(&path, checkpoint)) {
+            Ok(restored) => {
+                errors.iter().for_each(|error| tracing::warn!("{error}; an older checkpoint is used"));
+                return Ok(Some(restored));
             }
-            Ok(Err(CheckpointFormatError::TooOld { version })) => {
-                return Err(CheckpointError::TooOld { path, version });
-            }
-            Ok(Err(damaged)) => damaged.to_string(),
-            Err(unreadable) => unreadable.to_string(),
-        };
-        tracing::warn!("{} cannot be used: {reason}", path.display());
-        reasons.push(format!("{} ({reason})", path.display()));
+            Err(error) => errors.push(error),
+        }
     }
-    if reasons.is_empty() {
-        return Ok(None);
-    }
-    Err(CheckpointError::Damaged { folder, reasons: reasons.join(", ") })
+    errors.sort_by_key(CheckpointError::is_damage);
+    errors.into_iter().next().map_or(Ok(None), Err)
+}
+
+/// Reads a checkpoint's file.
+fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let damaged = |reason: String| CheckpointError::Damaged { path: path.to_owned(), reason };
+    let bytes = fs::read(path).map_err(|error| damaged(error.to_string()))?;
+    decode(&bytes).map_err(|error| match error {
+        CheckpointFormatError::OtherVersion { .. } => {
+            CheckpointError::OtherVersion { path: path.to_owned(), source: error }
+        }
+        other => damaged(other.to_string()),
+    })
 }
 
 #[cfg(test)]
@@ -249,15 +271,32 @@ mod tests {
             fs::write(folder.join(name(round)), b"damaged").unwrap();
         }
         let config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
-        let mut writer = Writer::new(scratch.path(), &config).unwrap();
+        let mut writer = Writer::new(scratch.path(), &config, Origin::default()).unwrap();
         for round in 1..=3 {
             let shared = Arc::new(SharedParameters::Point(vec![0.5]));
-            let server = ServerState { round, skipped_in_a_row: 0, shared, prior_variance: None };
+            let server =
+                ServerState { round, skipped_in_a_row: 0, shared, prior_variance: None, privacy_key: None };
             let snapshot = Snapshot { server, clients: ClientStates::Held([].into()) };
-            writer.write(snapshot, Progress::default()).unwrap();
+            writer.write(snapshot, "", Progress::default()).unwrap();
         }
         let rounds: Vec<u64> = list(&folder).into_iter().map(|(round, _)| round).collect();
         assert_eq!(rounds, [3, 2]);
-        assert_eq!(latest(scratch.path()).unwrap().unwrap().snapshot.server.round, 3);
+        let round = |_: &Path, checkpoint: Checkpoint| Ok(checkpoint.snapshot.server.round);
+        assert_eq!(newest_usable(scratch.path(), round).unwrap(), Some(3));
+        // Whatever is wrong with the newest, the one before it serves.
+        let newest = folder.join(name(3));
+        let whole = fs::read(&newest).unwrap();
+        for at in [0, 8, 11, 20, whole.len() - 1] {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x40;
+            fs::write(&newest, changed).unwrap();
+            assert_eq!(newest_usable(scratch.path(), round).unwrap(), Some(2), "byte {at}");
+        }
+        fs::write(&newest, whole).unwrap();
+        let refused = |path: &Path, checkpoint: Checkpoint| match checkpoint.snapshot.server.round {
+            3 => Err(CheckpointError::OtherSettings { path: path.to_owned() }),
+            round => Ok(round),
+        };
+        assert_eq!(newest_usable(scratch.path(), refused).unwrap(), Some(2));
     }
 }

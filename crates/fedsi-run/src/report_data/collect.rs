@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fedsi_bayes::Explanation;
 use fedsi_data::{Federation, Split, Targets, Task};
 use fedsi_fl::Simulation;
-use fedsi_fl::client::PersonalModel;
-use fedsi_fl::parameters::Parameters;
-use fedsi_fl::simulation::ClientEvaluation;
 use fedsi_metrics::entropy;
 use fedsi_nn::Layout;
+
+use crate::evaluated_client::{ChosenParameters, EvaluatedClient};
 
 use super::samples::{SamplePicker, kept_shape};
 use super::{ForeignEntropies, MOST_CLIENTS, ReportData, Selection, SelectionMap, TensorSelection};
@@ -17,6 +15,9 @@ use super::{ForeignEntropies, MOST_CLIENTS, ReportData, Selection, SelectionMap,
 /// Predictions on foreign classes, of one client and of all together.
 const FOREIGN_OF_A_CLIENT: usize = 200;
 const FOREIGN_IN_ALL: usize = 20_000;
+
+/// Cells of the table of clients and classes.
+const MOST_CELLS: usize = 1_000_000;
 
 /// Other clients asked for samples of a class: beyond them, a class nobody near has is not looked for.
 const NEIGHBOURS: usize = 64;
@@ -35,14 +36,6 @@ struct SelectionCounts {
     clients: u64,
     tensors: Vec<(String, u64, usize)>,
     map: Vec<u64>,
-}
-
-/// The selected parameters of a model (indices into all of them) and where they lie.
-fn subnetwork(model: &PersonalModel) -> Option<(&[usize], &Explanation)> {
-    match &model.parameters {
-        Parameters::Laplace(laplace) => Some((laplace.fit.posterior().selected(), laplace.fit.explanation())),
-        Parameters::Point(_) | Parameters::Gaussian(_) | Parameters::Samples(_) => None,
-    }
 }
 
 /// Test inputs of classes that a client has never seen in training, for its model to predict: at most
@@ -65,7 +58,7 @@ impl<'a> ReportCollector<'a> {
     }
 
     /// Takes what is needed of a client's evaluation, whose further inputs were [`unseen_inputs`].
-    pub(crate) fn observe(&mut self, evaluation: &ClientEvaluation) {
+    pub(crate) fn observe(&mut self, evaluation: &EvaluatedClient) {
         let federation = self.simulation.federation();
         if let Task::Classification { classes } = federation.task() {
             let rows = evaluation.further_probabilities.chunks_exact(classes);
@@ -74,12 +67,11 @@ impl<'a> ReportCollector<'a> {
                 self.foreign.insert(evaluation.client, entropies);
             }
         }
-        if let Some((selected, explanation)) = evaluation.model.as_ref().and_then(subnetwork) {
+        if let Some(chosen) = &evaluation.subnetwork {
             let layout = self.simulation.client().network().layout();
             let grid = FirstLayerGrid::of(layout, federation.input_shape());
-            let counts =
-                self.selection.get_or_insert_with(|| SelectionCounts::new(explanation, grid.as_ref()));
-            counts.add(selected, explanation, grid.as_ref());
+            let counts = self.selection.get_or_insert_with(|| SelectionCounts::new(chosen, grid.as_ref()));
+            counts.add(chosen, grid.as_ref());
         }
     }
 
@@ -88,8 +80,9 @@ impl<'a> ReportCollector<'a> {
         let federation = self.simulation.federation();
         let image = image_shape(federation.input_shape());
         let grid = FirstLayerGrid::of(self.simulation.client().network().layout(), federation.input_shape());
+        let rows = table_rows(federation.clients(), federation.task());
         let counts = |split| -> Vec<Vec<usize>> {
-            (0..federation.clients().min(MOST_CLIENTS))
+            (0..rows)
                 .map(|client| match federation.task() {
                     Task::Classification { .. } => federation.label_counts(client, split),
                     Task::Regression { .. } => vec![federation.count(client, split)],
@@ -112,6 +105,16 @@ impl<'a> ReportCollector<'a> {
             selection: self.selection.map(|counts| counts.finish(grid.as_ref())),
         }
     }
+}
+
+/// Clients whose samples are counted class by class: of very many classes fewer, so that the table stays within
+/// [`MOST_CELLS`].
+fn table_rows(clients: usize, task: Task) -> usize {
+    let classes = match task {
+        Task::Classification { classes } => classes.max(1),
+        Task::Regression { .. } => 1,
+    };
+    clients.min(MOST_CLIENTS).min((MOST_CELLS / classes).max(1))
 }
 
 /// Grey or coloured images.
@@ -177,19 +180,20 @@ impl FirstLayerGrid {
 }
 
 impl SelectionCounts {
-    fn new(explanation: &Explanation, grid: Option<&FirstLayerGrid>) -> Self {
-        let tensors = explanation.layers.iter().map(|share| (share.tensor.clone(), 0, share.of)).collect();
+    fn new(chosen: &ChosenParameters, grid: Option<&FirstLayerGrid>) -> Self {
+        let tensors = chosen.tensors.iter().map(|share| (share.tensor.clone(), 0, share.of)).collect();
         Self { clients: 0, tensors, map: vec![0; grid.map_or(0, FirstLayerGrid::cells)] }
     }
 
-    fn add(&mut self, selected: &[usize], explanation: &Explanation, grid: Option<&FirstLayerGrid>) {
+    fn add(&mut self, chosen: &ChosenParameters, grid: Option<&FirstLayerGrid>) {
         self.clients += 1;
-        for ((_, chosen, _), share) in self.tensors.iter_mut().zip(&explanation.layers) {
-            *chosen += share.chosen as u64;
+        for ((_, sum, _), share) in self.tensors.iter_mut().zip(&chosen.tensors) {
+            *sum += share.chosen as u64;
         }
         if let Some(grid) = grid {
             // The first tensor begins at 0, its last two sides are rows and columns.
-            for &index in selected.iter().filter(|&&index| index < grid.weights) {
+            let indices = chosen.selected.iter().map(|&index| index as usize);
+            for index in indices.filter(|&index| index < grid.weights) {
                 self.map[index % grid.cells()] += 1;
             }
         }
@@ -209,5 +213,20 @@ impl SelectionCounts {
             SelectionMap { height: grid.height, width: grid.width, shares }
         });
         Selection { clients: self.clients as usize, tensors: tensors.collect(), map }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_classes_is_bounded() {
+        let classes = |classes| Task::Classification { classes };
+        assert_eq!(table_rows(30, classes(10)), 30);
+        assert_eq!(table_rows(5_000, classes(1_000)), 1_000);
+        assert_eq!(table_rows(5_000, classes(65_536)), 15);
+        assert_eq!(table_rows(5_000, classes(10_000_000)), 1);
+        assert_eq!(table_rows(5_000, Task::Regression { outputs: 3 }), 1_000);
     }
 }

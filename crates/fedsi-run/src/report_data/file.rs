@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::samples::LONGEST_SIDE;
 use super::{ForeignEntropies, ReportData, Sample, SampleKind, Selection, SelectionMap, TensorSelection};
 use crate::files::{WriteError, write_failed};
 use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, write_tensors};
@@ -17,6 +18,9 @@ pub const REPORT_DATA_0_1: &str = "exhibits.safetensors";
 /// The format that is written; 0.1 used the same under its own name.
 const FORMAT: &str = "fedsi-report-data-1";
 const FORMAT_0_1: &str = "fedsi-exhibits-1";
+
+/// What a count may be at most: their sums stay far from what 64 bits hold.
+const MOST_SAMPLES: usize = u32::MAX as usize;
 
 /// What is no array.
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,20 +94,36 @@ pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
         return Err(TensorFileError::OtherFormat { found: about.format, expected: FORMAT });
     }
     let whole = |name: &str| file.indices::<usize>(name);
-    let rows = |name: &str| -> Result<Vec<Vec<usize>>, TensorFileError> {
-        let width = file.shape(name)?.last().copied().unwrap_or(0).max(1);
-        Ok(whole(name)?.chunks(width).map(<[usize]>::to_vec).collect())
-    };
     let classes = about.classes.len();
+    let rows = |name: &str| -> Result<Vec<Vec<usize>>, TensorFileError> {
+        let width = file.shape(name)?.last().copied().unwrap_or(0);
+        let counts = whole(name)?;
+        if !counts.is_empty() && width != classes.max(1) {
+            return Err(TensorFileError::invalid(name, "has not a column a class"));
+        }
+        if counts.iter().any(|&count| count > MOST_SAMPLES) {
+            return Err(TensorFileError::invalid(name, "counts more samples than there can be"));
+        }
+        Ok(counts.chunks(width.max(1)).map(<[usize]>::to_vec).collect())
+    };
     let [clients, indices, labels, kinds] =
         ["samples.client", "samples.index", "samples.label", "samples.kind"].map(whole);
     let (clients, indices, labels, kinds) = (clients?, indices?, labels?, kinds?);
     let probabilities = file.f32("samples.probabilities")?;
-    let size = about.image.map_or(0, |shape| shape.iter().product());
+    let image_size = |[channels, height, width]: [usize; 3]| match channels {
+        1 | 3 if (1..=LONGEST_SIDE).contains(&height) && (1..=LONGEST_SIDE).contains(&width) => {
+            Ok(channels * height * width)
+        }
+        _ => {
+            Err(TensorFileError::invalid("samples.images", "has no shape of small images, grey or coloured"))
+        }
+    };
+    let size = about.image.map(image_size).transpose()?.unwrap_or(0);
     let images = if size > 0 { file.u8("samples.images")? } else { &[] };
     let count = clients.len();
     let lengths = [indices.len(), labels.len(), kinds.len()];
-    if lengths != [count; 3] || probabilities.len() != count * classes || images.len() != count * size {
+    let fits = |length: usize, each: usize| count.checked_mul(each) == Some(length);
+    if lengths != [count; 3] || !fits(probabilities.len(), classes) || !fits(images.len(), size) {
         return Err(TensorFileError::invalid("samples", "has tensors of different lengths"));
     }
     if labels.iter().any(|&label| label >= classes) {
@@ -140,9 +160,17 @@ fn foreign(owners: &[usize], entropies: &[f32]) -> Vec<ForeignEntropies> {
 }
 
 fn selection(about: SelectionMetadata, file: &TensorFile<'_>) -> Result<Selection, TensorFileError> {
+    let is_count = |value: f64| (0.0..=MOST_SAMPLES as f64).contains(&value);
+    if about.tensors.iter().any(|one| !is_count(one.chosen)) {
+        return Err(TensorFileError::invalid("selection", "has numbers of parameters that are none"));
+    }
     let map = if file.has("selection.map") {
         let [height, width] = file.matrix("selection.map")?;
-        Some(SelectionMap { height, width, shares: file.f64("selection.map")? })
+        let shares = file.f64("selection.map")?;
+        if shares.iter().any(|share| !(0.0..=1.0).contains(share)) {
+            return Err(TensorFileError::invalid("selection.map", "has shares that are not from 0 to 1"));
+        }
+        Some(SelectionMap { height, width, shares })
     } else {
         None
     };
@@ -184,5 +212,52 @@ mod tests {
             assert_eq!(read_report_data(&std::fs::read(&path).unwrap()).unwrap(), data);
         }
         assert!(read_report_data(b"nonsense").is_err());
+    }
+
+    fn selection_of(data: &mut ReportData) -> &mut Selection {
+        data.selection.as_mut().unwrap()
+    }
+
+    type Change<'a> = &'a dyn Fn(&mut ReportData);
+
+    /// Files that are whole, and say what cannot be: each would panic, or take memory, while a page is drawn.
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(REPORT_DATA);
+        let good = || ReportData {
+            classes: vec!["a".to_owned(), "b".to_owned()],
+            train: vec![vec![1, 2]],
+            test: vec![vec![1, 2]],
+            image: Some([1, 1, 1]),
+            selection: Some(Selection {
+                clients: 1,
+                tensors: vec![TensorSelection { tensor: "0.weight".to_owned(), chosen: 1.0, of: 2 }],
+                map: Some(SelectionMap { height: 1, width: 1, shares: vec![0.5] }),
+            }),
+            ..ReportData::default()
+        };
+        let refused = |change: Change<'_>| {
+            let mut data = good();
+            change(&mut data);
+            write_report_data(&path, &data).unwrap();
+            read_report_data(&std::fs::read(&path).unwrap()).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused(&|_| {}), None);
+        let changes: [(&str, Change<'_>); 9] = [
+            ("a column a class", &|data| data.classes.truncate(1)),
+            ("a column a class", &|data| data.test = vec![vec![1, 2, 3]]),
+            ("more samples", &|data| data.train[0][0] = usize::MAX >> 1),
+            ("small images", &|data| data.image = Some([2, 1, 1])),
+            ("small images", &|data| data.image = Some([1, 0, 1])),
+            ("small images", &|data| data.image = Some([1, 65, 1])),
+            ("from 0 to 1", &|data| selection_of(data).map.as_mut().unwrap().shares[0] = f64::INFINITY),
+            ("from 0 to 1", &|data| selection_of(data).map.as_mut().unwrap().shares[0] = f64::NAN),
+            ("parameters that are none", &|data| selection_of(data).tensors[0].chosen = 1e300),
+        ];
+        for (expected, change) in changes {
+            let error = refused(change).unwrap_or_default();
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
     }
 }

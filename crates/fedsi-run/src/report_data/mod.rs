@@ -35,7 +35,8 @@ pub const SAMPLES_OF_A_KIND: usize = 6;
 pub struct ReportData {
     /// The classes' names, or their numbers; empty for a regression.
     pub classes: Vec<String>,
-    /// Of the first [`MOST_CLIENTS`] clients, training samples of each class (regression: in all).
+    /// Of the first [`MOST_CLIENTS`] clients, training samples of each class (regression: in all); of fewer clients where
+    /// there are thousands of classes.
     pub train: Vec<Vec<usize>>,
     /// Test samples, likewise.
     pub test: Vec<Vec<usize>>,

@@ -7,7 +7,7 @@ use fedsi_metrics::entropy;
 use super::{MAX_CLIENTS_WITH_SAMPLES, SAMPLES_OF_A_KIND, Sample, SampleKind};
 
 /// Pixels of the longer side of a kept image.
-const LONGEST_SIDE: usize = 64;
+pub(super) const LONGEST_SIDE: usize = 64;
 
 const KINDS: [SampleKind; 2] = [SampleKind::LeastCertain, SampleKind::ConfidentlyWrong];
 

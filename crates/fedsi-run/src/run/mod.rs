@@ -3,25 +3,27 @@
 mod results;
 mod train;
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Instant;
 
-use fedsi_data::Federation;
 use fedsi_fl::simulation::RoundRecord;
 use fedsi_fl::{Checked, Simulation};
 use sha2::{Digest as _, Sha256};
 
-use crate::RunError;
-use crate::checkpoint::{self, CheckpointError, Progress};
+use crate::checkpoint::{self, Checkpoint, CheckpointError, Progress};
 use crate::disk_store::{self, DiskStore};
-use crate::files::{write_failed, write_whole};
-use crate::folder::RunFolder;
+use crate::files::{for_owner_only, write_failed, write_whole};
+use crate::folder::{FolderError, RunFolder};
 use crate::naming::dataset_name;
-use crate::summary::Summary;
-use results::{evaluate, save_server};
-use train::train;
+use crate::open_data::OpenData;
+use crate::origin::{Origin, hexadecimal, run_id};
+use crate::settings::settings_text;
+use crate::summary::{ClientCoverage, DEVICE, DIGESTED, Summary};
+use crate::{RunError, evaluation_log};
+use results::{Evaluated, evaluate, save_server};
+use train::Rounds;
 
 /// Receives a run's progress: a progress bar, a log, a test.
 pub trait Observer {
@@ -62,11 +64,11 @@ pub fn run<R>(
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
     let started = Instant::now();
-    match config.open_data() {
-        Ok(data) => start(config, Arc::from(data), folder, observer, started, report),
+    match OpenData::open(config) {
+        Ok(data) => start(config, data, folder, observer, started, report),
         Err(error) => {
             folder.abandon();
-            Err(error.into())
+            Err(error)
         }
     }
 }
@@ -77,12 +79,12 @@ pub fn run<R>(
 /// As [`run`].
 pub fn run_on<R>(
     config: &Checked,
-    federation: Arc<dyn Federation>,
+    data: OpenData,
     folder: RunFolder,
     observer: &mut dyn Observer,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
-    start(config, federation, folder, observer, Instant::now(), report)
+    start(config, data, folder, observer, Instant::now(), report)
 }
 
 /// Continues a run that stopped, from its newest checkpoint or, where it has none, from the start: the results are those
@@ -97,8 +99,7 @@ pub fn resume<R>(
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
     let started = Instant::now();
-    let data = config.open_data()?;
-    restart(config, Arc::from(data), folder, observer, started, report)
+    restart(config, OpenData::open(config)?, folder, observer, started, report)
 }
 
 /// The same on data that is open already.
@@ -107,22 +108,23 @@ pub fn resume<R>(
 /// As [`resume`].
 pub fn resume_on<R>(
     config: &Checked,
-    federation: Arc<dyn Federation>,
+    data: OpenData,
     folder: &RunFolder,
     observer: &mut dyn Observer,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
-    restart(config, federation, folder, observer, Instant::now(), report)
+    restart(config, data, folder, observer, Instant::now(), report)
 }
 
 fn start<R>(
     config: &Checked,
-    federation: Arc<dyn Federation>,
+    data: OpenData,
     mut folder: RunFolder,
     observer: &mut dyn Observer,
     started: Instant,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
+    let OpenData { federation, digest } = data;
     let mut simulation = match Simulation::new(config, federation) {
         Ok(simulation) => simulation,
         Err(error) => {
@@ -130,85 +132,149 @@ fn start<R>(
             return Err(error.into());
         }
     };
+    // All that can fail comes before the old run is given up.
+    let origin = match Origin::new(config, digest) {
+        Ok(origin) => origin,
+        Err(error) => {
+            folder.abandon();
+            return Err(error.into());
+        }
+    };
+    // What clients of a run kept that is replaced is nobody's any more.
+    let replaced = folder.replaced().and_then(|aside| Origin::read(&aside).ok().flatten());
     folder.keep()?;
-    store_on_disk(&mut simulation, config, folder.path());
-    let summary =
-        train_and_evaluate(simulation, config, folder.path(), Progress::default(), observer, started)?;
-    complete(config, folder.path(), summary, report)
+    if let Some(states) = replaced.as_ref().and_then(|replaced| replaced.removable_states(folder.path())) {
+        disk_store::remove_states(states);
+    }
+    if config.privacy.is_on() {
+        for_owner_only(folder.path())?;
+    }
+    origin.write(folder.path())?;
+    origin.own_states(folder.path())?;
+    store_on_disk(&mut simulation, &origin);
+    let state = RunState { origin, metrics: String::new(), progress: Progress::default() };
+    finish_run(simulation, config, &folder, state, observer, started, report)
 }
 
 fn restart<R>(
     config: &Checked,
-    federation: Arc<dyn Federation>,
+    data: OpenData,
     folder: &RunFolder,
     observer: &mut dyn Observer,
     started: Instant,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
-    let path = folder.path();
-    let mut simulation = Simulation::new(config, federation)?;
-    store_on_disk(&mut simulation, config, path);
-    let mut progress = Progress::default();
-    match checkpoint::latest(path) {
-        Ok(None) => tracing::info!("there is no checkpoint yet: starting from round 1"),
-        Ok(Some(found)) => {
-            let expected = checkpoint::settings(config).map_err(|error| write_failed(path)(error.into()))?;
-            if found.settings != expected {
-                return Err(RunError::OtherSettings { path: path.to_owned() });
-            }
-            tracing::info!(round = found.snapshot.server.round, "resuming from a checkpoint");
-            simulation
-                .restore(found.snapshot)
-                .map_err(|source| RunError::Snapshot { path: path.to_owned(), source })?;
-            progress = found.progress;
-        }
-        Err(error @ (CheckpointError::TooNew { .. } | CheckpointError::TooOld { .. })) => {
-            return Err(error.into());
-        }
-        // The same settings give the same bits: nothing but time is lost.
-        Err(error) => tracing::warn!("{error}: starting from round 1"),
+    let (simulation, state) = restore(config, data, folder.path())?;
+    finish_run(simulation, config, folder, state, observer, started, report)
+}
+
+/// What a run has come to besides the federation.
+struct RunState {
+    origin: Origin,
+    /// The lines of `metrics.jsonl`.
+    metrics: String,
+    progress: Progress,
+}
+
+/// The simulation as the newest usable checkpoint has it or, where there is none, at its start.
+fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation, RunState), RunError> {
+    if path.join("summary.json").exists() {
+        return Err(FolderError::HoldsARun { path: path.to_owned() }.into());
     }
-    let summary = train_and_evaluate(simulation, config, path, progress, observer, started)?;
-    complete(config, path, summary, report)
+    let OpenData { federation, digest } = data;
+    let mut simulation = Simulation::new(config, federation)?;
+    let settings = settings_text(config).map_err(|error| write_failed(path)(error.into()))?;
+    let changed = |origin: &Origin| {
+        let change = origin.data.change(&digest);
+        change.map_or(Ok(()), |change| Err(RunError::DataChanged { path: path.to_owned(), change }))
+    };
+    // What says that the data changed is the same in all checkpoints: no older one helps.
+    let mut refused: Option<RunError> = None;
+    let restored = checkpoint::newest_usable(path, |file, checkpoint| {
+        let Checkpoint { snapshot, settings: there, origin, metrics, progress } = checkpoint;
+        if there != settings {
+            return Err(CheckpointError::OtherSettings { path: file.to_owned() });
+        }
+        let origin = origin.relocated(config);
+        if let Err(error) = changed(&origin).and_then(|()| Ok(origin.own_states(path)?)) {
+            // Nothing is restored: that alone would remove files of later rounds.
+            let reason = error.to_string();
+            refused.get_or_insert(error);
+            return Err(CheckpointError::Damaged { path: file.to_owned(), reason });
+        }
+        store_on_disk(&mut simulation, &origin);
+        let round = snapshot.server.round;
+        let unfit = |source| CheckpointError::Snapshot { path: file.to_owned(), source };
+        simulation.restore(snapshot).map_err(unfit)?;
+        tracing::info!(round, "resuming from a checkpoint");
+        Ok(RunState { origin, metrics, progress })
+    });
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let state = match restored {
+        Ok(Some(state)) => state,
+        // What earlier rounds of a run with privacy told would come on top of what new ones tell.
+        Err(error) if !error.is_damage() || config.privacy.is_on() => return Err(error.into()),
+        none => {
+            match none {
+                // The same settings give the same bits: nothing but time is lost.
+                Err(error) => tracing::warn!("{error}: starting from round 1"),
+                _ => tracing::info!("there is no checkpoint yet: starting from round 1"),
+            }
+            let begun = Origin::read(path).ok().flatten();
+            begun.as_ref().map_or(Ok(()), changed)?;
+            let begun = begun.map(|origin| origin.relocated(config));
+            if let Some(states) = begun.as_ref().and_then(|origin| origin.removable_states(path)) {
+                disk_store::remove_states(states);
+            }
+            evaluation_log::remove(path)?;
+            let origin = Origin::new(config, digest.clone())?;
+            origin.own_states(path)?;
+            store_on_disk(&mut simulation, &origin);
+            RunState { origin, metrics: String::new(), progress: Progress::default() }
+        }
+    };
+    if config.privacy.is_on() {
+        for_owner_only(path)?;
+    }
+    state.origin.write(path)?;
+    Ok((simulation, state))
 }
 
 /// Where the config says so, what clients keep goes to a folder that no other run has.
-fn store_on_disk(simulation: &mut Simulation, config: &Checked, path: &Path) {
-    if let Some(folder) = state_folder(config, path) {
-        simulation.set_client_store(Box::new(DiskStore::new(&folder)));
+fn store_on_disk(simulation: &mut Simulation, origin: &Origin) {
+    if let Some(folder) = &origin.states {
+        simulation.set_client_store(Box::new(DiskStore::new(folder)));
     }
-}
-
-/// The folder for what this run's clients keep; none where it is in memory.
-fn state_folder(config: &Checked, path: &Path) -> Option<PathBuf> {
-    let parent = &config.checkpoint.state_dir;
-    if parent.as_os_str().is_empty() {
-        return None;
-    }
-    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let key = Sha256::digest(whole.to_string_lossy().as_bytes());
-    let name: String = key.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    Some(parent.join(format!("run-{name}")))
 }
 
 /// The rounds that are left, and everything after them.
-fn train_and_evaluate(
+fn finish_run<R>(
     mut simulation: Simulation,
     config: &Checked,
-    path: &Path,
-    progress: Progress,
+    folder: &RunFolder,
+    state: RunState,
     observer: &mut dyn Observer,
     started: Instant,
-) -> Result<Summary, RunError> {
+    report: impl FnOnce(&Path, &Summary) -> R,
+) -> Result<Completed<R>, RunError> {
+    let RunState { origin, metrics, progress } = state;
+    let path = folder.path();
+    let id = run_id(config, &origin).map_err(|error| write_failed(path)(error.into()))?;
+    let progress = on_this_cpu(progress);
     observer.started(&simulation, config.rounds);
     let earlier = progress.seconds.total;
-    let progress = train(&mut simulation, config, path, progress, observer, started)?;
-    save_server(&simulation, config, path)?;
+    let mut rounds = Rounds::new(folder, config, &origin, metrics, progress)?;
+    rounds.train(&mut simulation, config, observer, started)?;
+    let progress = rounds.progress;
+    save_server(&simulation, config, path, &id)?;
     let begun = Instant::now();
-    let (scores, clients, posterior) = evaluate(&simulation, config, path, observer)?;
+    let Evaluated { scores, clients, posterior, earlier_seconds } =
+        evaluate(&simulation, config, folder, &id, observer)?;
     let mut seconds = progress.seconds;
-    seconds.evaluate = begun.elapsed().as_secs_f64();
-    seconds.total = earlier + started.elapsed().as_secs_f64();
+    seconds.evaluate = earlier_seconds + begun.elapsed().as_secs_f64();
+    seconds.total = earlier + earlier_seconds + started.elapsed().as_secs_f64();
     let summary = Summary {
         method: config.method.clone(),
         dataset: dataset_name(config),
@@ -216,6 +282,7 @@ fn train_and_evaluate(
         seed: config.seed,
         rounds: config.rounds,
         scores,
+        coverage: Some(ClientCoverage::of(&clients)),
         clients,
         posterior,
         seconds,
@@ -224,28 +291,72 @@ fn train_and_evaluate(
         epsilon: simulation.server().epsilon(),
         delta: simulation.server().epsilon().map(|_| config.privacy.delta),
         peak_rss_bytes: peak_memory(),
+        device: Some(DEVICE.to_owned()),
+        cpu: Some(progress.cpus.join(", then ")),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        run: Some(id),
+        files: file_digests(path)?,
     };
-    Ok(summary)
+    complete(folder, &origin, summary, report)
+}
+
+/// Notes the kind of CPU that goes on with a run; says so where another kind began it and the last bits may differ.
+fn on_this_cpu(mut progress: Progress) -> Progress {
+    let here = fedsi_nn::cpu_kind();
+    if let Some(there) = progress.cpus.last().filter(|there| !fedsi_nn::same_bits(there, here)) {
+        tracing::warn!(
+            "the rounds so far were computed on {there} and the rest on {here}: results may differ in the last bits from \
+             those of either alone"
+        );
+    }
+    if progress.cpus.last().is_none_or(|there| there != here) {
+        progress.cpus.push(here.to_owned());
+    }
+    progress
 }
 
 /// The report, then `summary.json`, which says that a run is complete. Its checkpoints and clients' states are of no more
 /// use then, and are removed.
 fn complete<R>(
-    config: &Checked,
-    path: &Path,
+    folder: &RunFolder,
+    origin: &Origin,
     summary: Summary,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
+    let path = folder.path();
     let report = report(path, &summary);
+    folder.check_held()?;
     let target = path.join("summary.json");
     let text = serde_json::to_string_pretty(&summary).map_err(|error| write_failed(&target)(error.into()))?;
     write_whole(&target, text.as_bytes())?;
-    checkpoint::remove_all(path);
-    if let Some(folder) = state_folder(config, path) {
-        disk_store::remove_states(&folder);
-    }
+    clean_up(path, Some(origin));
     Ok(Completed { summary, report })
+}
+
+/// Removes what only an unfinished run needs. Best effort: what stays costs disk space, and a second call removes it.
+fn clean_up(path: &Path, origin: Option<&Origin>) {
+    checkpoint::remove_all(path);
+    let _ = evaluation_log::remove(path);
+    if let Some(states) = origin.and_then(|origin| origin.removable_states(path)) {
+        disk_store::remove_states(states);
+    }
+}
+
+/// Ends a run that was killed between its summary and its last clean-up. Costs a look where there is nothing to do.
+pub fn clean_up_complete(folder: &RunFolder) {
+    let origin = Origin::read(folder.path()).ok().flatten();
+    clean_up(folder.path(), origin.as_ref());
+}
+
+/// SHA-256 of the files that have no checksum of their own, by name.
+fn file_digests(path: &Path) -> Result<BTreeMap<String, String>, RunError> {
+    let mut digests = BTreeMap::new();
+    for name in DIGESTED {
+        let file = path.join(name);
+        let bytes = fs::read(&file).map_err(write_failed(&file))?;
+        digests.insert(name.to_owned(), hexadecimal(&Sha256::digest(&bytes)));
+    }
+    Ok(digests)
 }
 
 /// The most memory this process has held, where the system tells.

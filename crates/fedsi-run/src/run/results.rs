@@ -1,22 +1,30 @@
 //! What a run leaves of its models: the server's, each client's, their predictions and scores.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use fedsi_fl::client::{PersonalModel, PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
-use fedsi_fl::simulation::{ClientEvaluation, EvaluationRequest};
+use fedsi_fl::simulation::EvaluationRequest;
 use fedsi_fl::{Checked, Simulation, SimulationError};
+
+use sha2::{Digest as _, Sha256};
 
 use super::Observer;
 use crate::RunError;
-use crate::files::{WriteError, write_failed};
-use crate::model_file::model_tensors;
+use crate::evaluated_client::EvaluatedClient;
+use crate::evaluation_log::EvaluationLog;
+use crate::files::{Readers, WriteError, create_folder, write_failed};
+use crate::folder::RunFolder;
+use crate::model_file::{FORMAT, model_tensors};
+use crate::origin::hexadecimal;
 use crate::predictions_file::prediction_tensors;
 use crate::report_data::{REPORT_DATA, ReportCollector, SamplePicker, unseen_inputs, write_report_data};
 use crate::summary::ClientScores;
-use crate::tensor_file::{NamedTensor, TensorFileError, parameter_tensors, write_tensors};
+use crate::tensor_file::{
+    NamedTensor, TensorFileError, parameter_tensors, write_checked_tensors, write_tensors,
+};
 
 /// What a saved model needs to be used elsewhere: its layers, what goes in and what comes out.
 fn describe(simulation: &Simulation, config: &Checked) -> Result<serde_json::Value, RunError> {
@@ -35,22 +43,28 @@ fn describe(simulation: &Simulation, config: &Checked) -> Result<serde_json::Val
 
 /// `checkpoint/server.safetensors`: the network a new client would start from, and the variances of the shared
 /// part where the server holds a Gaussian.
-pub(super) fn save_server(simulation: &Simulation, config: &Checked, path: &Path) -> Result<(), RunError> {
+pub(super) fn save_server(
+    simulation: &Simulation,
+    config: &Checked,
+    path: &Path,
+    id: &str,
+) -> Result<(), RunError> {
     let folder = path.join("checkpoint");
-    fs::create_dir_all(&folder).map_err(write_failed(&folder))?;
+    create_folder(&folder, Readers::Umask)?;
     let (client, server) = (simulation.client(), simulation.server());
     let mut tensors = parameter_tensors(client.network().layout(), simulation.global_parameters()?.values());
     if let Some(variance) = server.shared().variance() {
         tensors.push(NamedTensor::f32("server.variance", vec![variance.len()], variance));
     }
     let entry = serde_json::json!({
-        "format": "fedsi-model-2",
+        "format": FORMAT,
+        "run": id,
         "round": server.round(),
         "shared": client.procedure().shared.to_string(),
         "prior_variance": server.prior_variance(),
         "model": describe(simulation, config)?,
     });
-    Ok(write_tensors(&folder.join("server.safetensors"), &tensors, Some(&entry))?)
+    Ok(write_checked_tensors(&folder.join("server.safetensors"), Readers::Umask, &tensors, &entry)?)
 }
 
 /// Where personal models are saved, and what all of their files say.
@@ -58,20 +72,26 @@ struct ModelFolder<'a> {
     simulation: &'a Simulation,
     config: &'a Checked,
     folder: PathBuf,
+    id: &'a str,
     description: serde_json::Value,
 }
 
 impl ModelFolder<'_> {
+    fn path(&self, client: usize) -> PathBuf {
+        self.folder.join(format!("{client}.safetensors"))
+    }
+
     fn save(&self, model: &PersonalModel) -> Result<(), WriteError> {
-        let file = self.folder.join(format!("{}.safetensors", model.client));
+        let file = self.path(model.client);
         let (tensors, entry) = model_tensors(self.simulation.client(), model);
         let invalid = |error| write_failed(&file)(std::io::Error::other(TensorFileError::Entry(error)));
         let mut entry = serde_json::to_value(entry).map_err(invalid)?;
-        entry["format"] = "fedsi-model-2".into();
+        entry["format"] = FORMAT.into();
+        entry["run"] = self.id.into();
         entry["name"] = self.simulation.federation().client_name(model.client).into();
         entry["method"] = self.config.method.clone().into();
         entry["model"] = self.description.clone();
-        write_tensors(&file, &tensors, Some(&entry))
+        write_checked_tensors(&file, Readers::Owner, &tensors, &entry)
     }
 }
 
@@ -86,34 +106,70 @@ struct Results {
 }
 
 impl Results {
-    fn add(&mut self, simulation: &Simulation, evaluation: ClientEvaluation) -> Result<(), SimulationError> {
+    fn add(&mut self, simulation: &Simulation, evaluated: EvaluatedClient) -> Result<(), SimulationError> {
         let federation = simulation.federation();
-        let ClientEvaluation { client: id, samples, posterior, predictions, .. } = evaluation;
+        let EvaluatedClient { client: id, samples, posterior, predictions, problem, .. } = evaluated;
         let name = federation.client_name(id).map(str::to_owned);
         self.posteriors.extend(posterior);
         self.picker.add(id, federation.clients(), &predictions);
-        self.clients.push(ClientScores { id, name, samples, scores: predictions.scores() });
+        self.clients.push(ClientScores { id, name, samples, problem, scores: predictions.scores() });
         self.owners.extend(std::iter::repeat_n(id, predictions.len()));
         Ok(self.pooled.append(predictions)?)
     }
 }
 
-/// Personal models, predictions and scores.
+impl Results {
+    /// What an evaluation of all clients at once would have said where none has a usable model.
+    fn require_a_model(&self) -> Result<(), SimulationError> {
+        let problems = || self.clients.iter().filter_map(|client| Some((client.id, client.problem.clone()?)));
+        match problems().next() {
+            Some((client, reason)) if problems().count() == self.clients.len() => {
+                Err(SimulationError::NoModels { client, reason, diverged: true })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What an evaluation found.
+pub(super) struct Evaluated {
+    pub(super) scores: Scores,
+    pub(super) clients: Vec<ClientScores>,
+    pub(super) posterior: Option<PosteriorSummary>,
+    /// What processes before this one spent on it.
+    pub(super) earlier_seconds: f64,
+}
+
+/// Whose log an evaluation's is: of this run and of just these trained parameters.
+fn log_id(simulation: &Simulation, run: &str) -> String {
+    let server = simulation.server();
+    let mut hash = Sha256::new();
+    hash.update(run);
+    let shared = server.shared();
+    let values = shared.values().iter().chain(shared.variance().into_iter().flatten());
+    values.for_each(|value| hash.update(value.to_le_bytes()));
+    hash.update(server.prior_variance().map_or(f64::NAN, |variance| variance).to_le_bytes());
+    hexadecimal(&hash.finalize()[..16])
+}
+
+/// Personal models, predictions and scores. Goes on after the clients that are in the log.
 pub(super) fn evaluate(
     simulation: &Simulation,
     config: &Checked,
-    path: &Path,
+    run: &RunFolder,
+    id: &str,
     observer: &mut dyn Observer,
-) -> Result<(Scores, Vec<ClientScores>, Option<PosteriorSummary>), RunError> {
-    let federation = simulation.federation();
+) -> Result<Evaluated, RunError> {
+    let (federation, path) = (simulation.federation(), run.path());
     let models = ModelFolder {
         simulation,
         config,
         folder: path.join("clients"),
+        id,
         description: describe(simulation, config)?,
     };
     if config.output.personal_models {
-        fs::create_dir_all(&models.folder).map_err(write_failed(&models.folder))?;
+        create_folder(&models.folder, Readers::Owner)?;
     }
     let mut results = Results {
         pooled: Predictions::none(federation.task()),
@@ -123,28 +179,51 @@ pub(super) fn evaluate(
         picker: SamplePicker::default(),
     };
     let mut collector = ReportCollector::new(simulation);
+    let begun = Instant::now();
+    let model_is_there = |client: usize| models.path(client).is_file();
+    let (mut log, done) = EvaluationLog::open(path, &log_id(simulation, id), model_is_there)?;
+    let earlier_seconds = done.last().map_or(0.0, |client| client.seconds);
+    let (first, clients) = (done.len(), federation.clients());
+    if first > 0 {
+        tracing::info!(clients = first, "already evaluated");
+    }
+    for client in done {
+        collector.observe(&client);
+        results.add(simulation, client)?;
+    }
     // Clients come in any order; what is written has theirs. Only those that came early wait.
-    let mut early: BTreeMap<usize, ClientEvaluation> = BTreeMap::new();
+    let mut early: BTreeMap<usize, EvaluatedClient> = BTreeMap::new();
     let further_inputs = |client| unseen_inputs(federation, client);
-    let request = EvaluationRequest { first: 0, models: true, further_inputs: &further_inputs };
-    let mut evaluated = 0;
-    simulation.evaluate(&request, |mut evaluation| {
-        collector.observe(&evaluation);
-        if let Some(model) = evaluation.model.take().filter(|_| config.output.personal_models) {
+    let request = EvaluationRequest { first, models: true, further_inputs: &further_inputs };
+    let mut evaluated = first;
+    let outcome = simulation.evaluate(&request, |evaluation| {
+        run.check_held().map_err(|error| SimulationError::callback(RunError::from(error)))?;
+        let (mut client, model) = EvaluatedClient::of(evaluation);
+        client.seconds = earlier_seconds + begun.elapsed().as_secs_f64();
+        if let Some(model) = model.filter(|_| config.output.personal_models) {
             models.save(&model).map_err(SimulationError::callback)?;
+            client.has_model = true;
         }
-        early.insert(evaluation.client, evaluation);
+        early.insert(client.client, client);
         while let Some(next) = early.remove(&results.clients.len()) {
+            // After its model, which is not made again.
+            log.add(&next).map_err(SimulationError::callback)?;
+            collector.observe(&next);
             results.add(simulation, next)?;
         }
         evaluated += 1;
-        observer.evaluated(evaluated, federation.clients());
+        observer.evaluated(evaluated, clients);
         if observer.wants_to_stop() {
             let round = simulation.server().round();
             return Err(SimulationError::callback(RunError::Interrupted { round, rounds: config.rounds }));
         }
         Ok(())
-    })?;
+    });
+    log.sync()?;
+    outcome?;
+    if first > 0 {
+        results.require_a_model()?;
+    }
     let Results { pooled, owners, clients, posteriors, picker } = results;
     if pooled.is_empty() {
         tracing::warn!("no client has test data: there is nothing to score");
@@ -155,5 +234,5 @@ pub(super) fn evaluate(
     write_tensors(&path.join("predictions.safetensors"), &tensors, None)?;
     drop(tensors);
     write_report_data(&path.join(REPORT_DATA), &collector.finish(picker))?;
-    Ok((scores, clients, PosteriorSummary::of(&posteriors)))
+    Ok(Evaluated { scores, clients, posterior: PosteriorSummary::of(&posteriors), earlier_seconds })
 }

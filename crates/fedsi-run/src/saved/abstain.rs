@@ -6,7 +6,7 @@ use fedsi_data::Scaling;
 use fedsi_fl::client::Predictions;
 use fedsi_metrics::RiskCoverage;
 
-use super::{FileProblem, Predicted, SavedError, SavedRun, damaged, read};
+use super::{FileProblem, Predicted, SavedError, SavedRun, damaged};
 use crate::predictions_file::{read_prediction_clients, read_predictions};
 
 /// What abstaining should achieve.
@@ -43,7 +43,7 @@ impl Threshold {
         scaling: Option<&Scaling>,
     ) -> Result<Self, SavedError> {
         let path = run.path().join("predictions.safetensors");
-        let bytes = read(&path)?;
+        let bytes = run.read_digested("predictions.safetensors")?;
         let predictions = read_predictions(&bytes).map_err(damaged(&path))?;
         let owners = read_prediction_clients(&bytes).map_err(damaged(&path))?;
         if owners.len() != predictions.len() {
@@ -58,7 +58,8 @@ impl Threshold {
         let (uncertainty, correct) = match &predictions {
             Predictions::Classes { classes, probabilities, labels } => {
                 let rows = probabilities.chunks_exact(*classes).zip(labels);
-                let correct = rows.map(|(row, &label)| most_probable(row).0 == label as usize).collect();
+                let correct: Vec<bool> =
+                    rows.map(|(row, &label)| most_probable(row).0 == label as usize).collect();
                 (class_uncertainty(probabilities, *classes), correct)
             }
             Predictions::Values { .. } if matches!(goal, AbstentionGoal::Risk(_)) => {
@@ -68,10 +69,9 @@ impl Threshold {
                 (value_uncertainty(variance, *outputs, scaling), vec![true; owners.len()])
             }
         };
-        let own = |at: &usize| client.is_none_or(|client| owners[*at] == client);
-        let rows: Vec<usize> = (0..owners.len()).filter(own).collect();
-        let uncertainty: Vec<f64> = rows.iter().map(|&at| uncertainty[at]).collect();
-        let correct: Vec<bool> = rows.iter().map(|&at| correct[at]).collect();
+        let own = |owner: &usize| client.is_none_or(|client| *owner == client);
+        let rows = owners.iter().zip(uncertainty.into_iter().zip(correct)).filter(|(owner, _)| own(owner));
+        let (uncertainty, correct): (Vec<f64>, Vec<bool>) = rows.map(|(_, row)| row).unzip();
         let curve = RiskCoverage::new(&uncertainty, &correct).map_err(damaged(&path))?;
         let Some(curve) = curve else {
             return Err(SavedError::NoThreshold { client });

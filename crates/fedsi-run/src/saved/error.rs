@@ -8,6 +8,7 @@ use fedsi_metrics::MetricsError;
 use fedsi_nn::NetworkError;
 use thiserror::Error;
 
+use crate::folder::FolderError;
 use crate::model_file::ModelFileError;
 use crate::tensor_file::TensorFileError;
 
@@ -33,6 +34,9 @@ pub enum SavedError {
     /// Its config is damaged.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A replacement of the run that was cut short cannot be ended.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The run has no such client.
     #[error("unknown client `{wanted}`{hint}; the run has {known}")]
     UnknownClient {
@@ -95,6 +99,9 @@ impl SavedError {
     /// Whether what was given is at fault (exit code 2), not what happened while running (1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
+        if let Self::Folder(error) = self {
+            return error.is_bad_input();
+        }
         !matches!(
             self,
             Self::NoPosterior { .. } | Self::NotFinite { .. } | Self::Prediction { .. } | Self::Fit(_)
@@ -131,6 +138,20 @@ pub enum FileProblem {
     /// Its predictions and their clients differ in number.
     #[error("its `client` is not as long as the predictions")]
     PredictionClients,
+    /// It is the model of another client.
+    #[error("it is the model of client {found}, not of client {expected}")]
+    OtherClient {
+        /// Whose it is.
+        found: usize,
+        /// Whose it should be.
+        expected: usize,
+    },
+    /// It is a file of another run.
+    #[error("it is of another run")]
+    OtherRun,
+    /// It is not as the run wrote it.
+    #[error("its bytes are not those that the run wrote: it was damaged or changed")]
+    Digest,
     /// Its scalings are not those of its network.
     #[error("its scalings are not of its inputs and outputs")]
     Scalings,

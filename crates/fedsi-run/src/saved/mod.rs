@@ -20,6 +20,7 @@ pub use error::{FileProblem, SavedError};
 pub use model::{Predicted, SavedModel};
 pub use server::SavedServer;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,10 @@ use std::path::{Path, PathBuf};
 use fedsi_fl::config::hint;
 use fedsi_fl::{Checked, Registry};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
+use crate::folder::RunFolder;
+use crate::origin::{Origin, hexadecimal, run_id};
 use crate::settings::read_config_with;
 
 /// A finished run.
@@ -36,6 +40,10 @@ pub struct SavedRun {
     path: PathBuf,
     config: Checked,
     clients: Vec<SavedClient>,
+    /// What its files say of whose they are; not said by runs of 0.1.
+    id: Option<String>,
+    /// SHA-256 of files without a checksum of their own.
+    digests: BTreeMap<String, String>,
 }
 
 /// A client of a finished run.
@@ -58,6 +66,10 @@ pub struct SavedClient {
 #[derive(Deserialize)]
 struct Outline {
     clients: Vec<SavedClient>,
+    #[serde(default)]
+    run: Option<String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
 }
 
 impl SavedRun {
@@ -75,6 +87,7 @@ impl SavedRun {
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry) -> Result<Self, SavedError> {
         let owned = || path.to_path_buf();
+        RunFolder::recover(path)?;
         if !path.join("config.toml").is_file() {
             return Err(SavedError::NotARun { path: owned() });
         }
@@ -85,9 +98,17 @@ impl SavedRun {
             }
             read => read.map_err(damaged(&summary))?,
         };
-        let Outline { clients } = serde_json::from_slice(&text).map_err(damaged(&summary))?;
+        let Outline { clients, run: id, files: digests } =
+            serde_json::from_slice(&text).map_err(damaged(&summary))?;
         let config = read_config_with(path, registry)?.check_with(registry)?;
-        Ok(Self { path: owned(), config, clients })
+        if let Some(id) = &id {
+            let origin = Origin::read(path).map_err(|error| damaged(path)(std::io::Error::other(error)))?;
+            let own = origin.map(|origin| run_id(&config, &origin)).transpose().map_err(damaged(path))?;
+            if own.as_ref().is_some_and(|own| own != id) {
+                return Err(damaged(&path.join("config.toml"))(FileProblem::OtherRun));
+            }
+        }
+        Ok(Self { path: owned(), config, clients, id, digests })
     }
 
     /// The folder.
@@ -139,7 +160,25 @@ impl SavedRun {
         if !path.exists() && self.clients.iter().any(failed) {
             return Err(SavedError::NoPosterior { client: id });
         }
-        SavedModel::read(&path, &self.config)
+        let found = SavedModel::read(&path, &self.config, self.id.as_deref())?;
+        if found.model.client != id {
+            let problem = FileProblem::OtherClient { found: found.model.client, expected: id };
+            return Err(damaged(&path)(problem));
+        }
+        Ok(found)
+    }
+
+    /// A file of the run, whole, as the run wrote it.
+    ///
+    /// # Errors
+    /// A file that is missing or was changed.
+    fn read_digested(&self, name: &str) -> Result<Vec<u8>, SavedError> {
+        let path = self.path.join(name);
+        let bytes = read(&path)?;
+        match verify_digest(&self.digests, name, &bytes) {
+            true => Ok(bytes),
+            false => Err(damaged(&path)(FileProblem::Digest)),
+        }
     }
 
     /// Reads the server's state: what a new client starts from.
@@ -147,13 +186,20 @@ impl SavedRun {
     /// # Errors
     /// A file that is missing or damaged.
     pub fn server(&self) -> Result<SavedServer, SavedError> {
-        SavedServer::read(&self.path.join("checkpoint/server.safetensors"), &self.config)
+        let path = self.path.join("checkpoint/server.safetensors");
+        SavedServer::read(&path, &self.config, self.id.as_deref())
     }
 }
 
 /// Says which file a problem is in.
 fn damaged<P: Into<FileProblem>>(path: &Path) -> impl FnOnce(P) -> SavedError + '_ {
     move |problem| SavedError::Damaged { path: path.to_path_buf(), source: problem.into() }
+}
+
+/// Whether a file's bytes have the digest that a summary has of it, where it has one.
+#[must_use]
+pub fn verify_digest(digests: &BTreeMap<String, String>, name: &str, bytes: &[u8]) -> bool {
+    digests.get(name).is_none_or(|expected| *expected == hexadecimal(&Sha256::digest(bytes)))
 }
 
 /// A file of the run, whole.

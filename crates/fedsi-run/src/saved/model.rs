@@ -13,7 +13,7 @@ use fedsi_nn::{LayerSpec, Network};
 use serde::Deserialize;
 
 use super::{FileProblem, SavedError, SavedRun, damaged, read};
-use crate::model_file::read_model;
+use crate::model_file::{read_model, verify};
 use crate::tensor_file::TensorFile;
 
 /// What the metadata of a model says of its network, its inputs and its outputs.
@@ -89,6 +89,9 @@ impl Common {
 #[derive(Deserialize)]
 struct ModelMetadata {
     model: Description,
+    /// Not said by runs of 0.1.
+    #[serde(default)]
+    run: Option<String>,
 }
 
 /// A personal model, ready to predict.
@@ -122,10 +125,17 @@ pub enum Predicted {
 }
 
 impl SavedModel {
-    pub(super) fn read(path: &Path, config: &Checked) -> Result<Self, SavedError> {
+    /// Reads a model of the run with this id.
+    pub(super) fn read(path: &Path, config: &Checked, id: Option<&str>) -> Result<Self, SavedError> {
         let bytes = read(path)?;
-        let entry = TensorFile::parse(&bytes).and_then(|file| file.entry());
-        let ModelMetadata { model } = entry.map_err(damaged(path))?;
+        let file = TensorFile::parse(&bytes).map_err(damaged(path))?;
+        // A run that has an id wrote files with checksums: one that says it is older was changed.
+        let checked = if id.is_some() { file.verify() } else { verify(&file) };
+        checked.map_err(damaged(path))?;
+        let ModelMetadata { model, run } = file.entry().map_err(damaged(path))?;
+        if run.as_deref() != id {
+            return Err(damaged(path)(FileProblem::OtherRun));
+        }
         let common = Common::new(model, config).map_err(damaged(path))?;
         let model = read_model(&common.client, &bytes).map_err(damaged(path))?;
         match (&common.client.procedure().uncertainty, &model.parameters) {

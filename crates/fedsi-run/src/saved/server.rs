@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::model::{Common, Description};
 use super::{FileProblem, SavedError, SavedModel, SavedRun, damaged, read};
+use crate::model_file::verify;
 use crate::tensor_file::TensorFile;
 
 /// What the server's metadata says.
@@ -19,6 +20,9 @@ struct ServerMetadata {
     round: u64,
     prior_variance: Option<f64>,
     model: Description,
+    /// Not said by runs of 0.1.
+    #[serde(default)]
+    run: Option<String>,
 }
 
 /// A trained federation that new clients can join.
@@ -30,14 +34,23 @@ pub struct SavedServer {
 }
 
 impl SavedServer {
-    pub(super) fn read(path: &Path, config: &Checked) -> Result<Self, SavedError> {
+    /// Reads the server's state of the run with this id.
+    pub(super) fn read(path: &Path, config: &Checked, id: Option<&str>) -> Result<Self, SavedError> {
         let bytes = read(path)?;
-        Self::parse(&bytes, config).map_err(damaged(path))
+        Self::parse(&bytes, config, id).map_err(damaged(path))
     }
 
-    fn parse(bytes: &[u8], config: &Checked) -> Result<Self, FileProblem> {
+    fn parse(bytes: &[u8], config: &Checked, id: Option<&str>) -> Result<Self, FileProblem> {
         let file = TensorFile::parse(bytes)?;
-        let ServerMetadata { round, prior_variance, model } = file.entry()?;
+        if id.is_some() {
+            file.verify()?;
+        } else {
+            verify(&file)?;
+        }
+        let ServerMetadata { round, prior_variance, model, run } = file.entry()?;
+        if run.as_deref() != id {
+            return Err(FileProblem::OtherRun);
+        }
         let common = Common::new(model, config)?;
         let layout = common.client.network().layout();
         let mean = file.parameters(layout)?[common.client.procedure().shared.range(layout)].to_vec();

@@ -7,7 +7,7 @@ use fedsi_fl::cost::{WorkEstimate, memory_bytes};
 use fedsi_fl::methods::Method;
 use fedsi_fl::simulation::RoundRecord;
 use fedsi_fl::{Checked, Simulation};
-use fedsi_run::{Observer, RunFolder, Summary, data_label, dataset_name, run};
+use fedsi_run::{Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run};
 use toml::{Table, Value};
 
 use crate::CompareError;
@@ -15,7 +15,8 @@ use crate::comparison::{Comparison, Failure, MethodResult, RunResult, TuningProt
 use crate::folder::CompareFolder;
 use crate::memory::runs_that_fit;
 use crate::plan::{PlannedRun, RunState, Settings, seeds};
-use crate::pool::{self, CompareObserver, DataCache};
+use crate::pool::{self, CompareObserver, DataCache, FileDigests};
+use crate::standing::standings;
 use crate::statistics::{metric_results, metrics};
 use crate::tune::{TunedValues, Tuner, grid, protocol};
 
@@ -74,16 +75,20 @@ pub fn compare(
     if spec.tune {
         undecided.extend(planned.iter().flat_map(|run| grid(run.method)).map(|(key, _)| key));
     }
-    let missing = missing(&planned, &path, spec.force, &undecided)?;
+    let files = FileDigests::default();
+    let any_missing = any_missing(&planned, &path, spec.force, &undecided, &files)?;
     let tuning = spec.tune.then(|| protocol(&base, spec.tune_rounds));
     let data = DataCache::default();
-    if !missing.is_empty() {
+    if any_missing {
         check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;
     }
     let folder = match existing {
         Some(folder) => folder,
         None => CompareFolder::create(&path)?,
     };
+    if base.privacy.is_on() {
+        fedsi_run::for_owner_only(folder.path())?;
+    }
     let (marker, earlier) = (marker(spec, &base, &seeds), folder.side_by_side());
     folder.write_marker(&marker, earlier)?;
 
@@ -94,7 +99,8 @@ pub fn compare(
             let threads = pool::threads(base.threads);
             let path = folder.path();
             let settings = spec.settings;
-            let tuner = Tuner { settings, protocol, folder: path, data: &data, observer, workers, threads };
+            let (data, files) = (&data, &files);
+            let tuner = Tuner { settings, protocol, files, folder: path, data, observer, workers, threads };
             tuner.tune(&spec.methods)?
         }
     };
@@ -121,20 +127,19 @@ fn plan(
     Ok(all)
 }
 
-/// The runs that are still to be made.
-fn missing<'a>(
-    planned: &'a [PlannedRun],
+/// Whether runs are still to be made.
+fn any_missing(
+    planned: &[PlannedRun],
     path: &Path,
     force: bool,
     undecided: &[&str],
-) -> Result<Vec<&'a PlannedRun>, CompareError> {
-    let mut missing = Vec::new();
+    files: &FileDigests,
+) -> Result<bool, CompareError> {
+    let mut any = false;
     for run in planned {
-        if matches!(run.state(path, force, undecided)?, RunState::Missing) {
-            missing.push(run);
-        }
+        any |= !matches!(run.state(path, force, undecided, files)?, RunState::Finished { .. });
     }
-    Ok(missing)
+    Ok(any)
 }
 
 /// Opens the first seed's data and builds every method's federation on it, so that what does not fit is known
@@ -147,7 +152,7 @@ fn check_methods(
     data: &DataCache,
 ) -> Result<(), CompareError> {
     for run in planned.iter().filter(|run| run.seed == seed) {
-        let federation = data.open(&run.config)?;
+        let federation = data.open(&run.config)?.federation;
         let config = run.config.clone().with_threads(1);
         Simulation::new(&config, federation.clone())?;
         if let Some(tuning) = tuning {
@@ -180,7 +185,7 @@ fn workers(spec: &CompareSpec<'_>, runs: &[PlannedRun], data: &DataCache) -> Res
     if spec.jobs > 0 {
         return Ok(spec.jobs);
     }
-    let federation = data.open(&one.config)?;
+    let federation = data.open(&one.config)?.federation;
     let mut largest = 0;
     for run in runs.iter().filter(|run| run.seed == one.seed) {
         largest = largest.max(memory_bytes(&run.config, federation.as_ref(), 1)?);
@@ -193,6 +198,10 @@ struct Job<'a> {
     /// Its place in the plan.
     index: usize,
     run: &'a PlannedRun,
+    /// Whether its folder holds it, begun.
+    resume: bool,
+    /// Whether its folder holds something to be replaced.
+    replace: bool,
     work: WorkEstimate,
 }
 
@@ -212,20 +221,38 @@ fn run_missing(
 ) -> Result<Outcomes, CompareError> {
     let mut outcomes: Vec<Result<Summary, String>> = Vec::with_capacity(planned.len());
     let mut jobs = Vec::new();
+    // Asked again now that the folder is held: what was found before may have changed.
+    let files = FileDigests::default();
     for (index, run) in planned.iter().enumerate() {
-        outcomes.push(match run.state(folder.path(), spec.force, &[])? {
-            RunState::Finished(summary) => Ok(*summary),
-            RunState::Missing => {
-                jobs.push(Job { index, run, work: WorkEstimate { round: 1, end: 1 } });
-                Err("it never ran".to_owned())
+        let path = folder.path().join(&run.folder);
+        let resume = match run.state(folder.path(), spec.force, &[], &files)? {
+            RunState::Finished { summary, note } => {
+                if let Some(note) = note {
+                    tracing::warn!("{}: {note}", path.display());
+                }
+                if summary.version != env!("CARGO_PKG_VERSION") {
+                    tracing::warn!("{} was made by fedsi {}", path.display(), summary.version);
+                }
+                outcomes.push(Ok(*summary));
+                continue;
             }
-        });
+            RunState::Outdated { reason } => {
+                tracing::warn!("{} is made again: {reason}", path.display());
+                false
+            }
+            RunState::Unfinished => true,
+            RunState::Missing => false,
+        };
+        let replace = path.join("config.toml").exists();
+        jobs.push(Job { index, run, resume, replace, work: WorkEstimate { round: 1, end: 1 } });
+        outcomes.push(Err("it never ran".to_owned()));
     }
     if jobs.is_empty() {
+        same_data(folder.path(), planned, &outcomes)?;
         return Ok((outcomes, 0));
     }
     folder.remove_results()?;
-    let clients = data.open(&jobs[0].run.config)?.clients();
+    let clients = data.open(&jobs[0].run.config)?.federation.clients();
     for job in &mut jobs {
         job.work = WorkEstimate::of(&job.run.config, clients);
     }
@@ -260,7 +287,32 @@ fn run_missing(
     for (job, outcome) in jobs.iter().zip(made) {
         outcomes[job.index] = outcome;
     }
+    same_data(folder.path(), planned, &outcomes)?;
     Ok((outcomes, workers))
+}
+
+/// All runs that are compared must have read the same files: those that were reused where the data is away, and those
+/// that were made while it changed.
+fn same_data(
+    folder: &Path,
+    planned: &[PlannedRun],
+    outcomes: &[Result<Summary, String>],
+) -> Result<(), CompareError> {
+    let mut first: Option<(PathBuf, Origin)> = None;
+    for run in planned.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(run, _)| run) {
+        let path = folder.join(&run.folder);
+        let Some(origin) = Origin::read(&path).map_err(RunError::from)? else { continue };
+        match &first {
+            None => first = Some((path, origin)),
+            Some((other, first)) => {
+                if let Some(change) = first.data.changed_file(&origin.data.files) {
+                    let (one, other) = (other.clone(), path);
+                    return Err(CompareError::OtherData { one, other, change });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One run with all its files, as `fedsi run` leaves them.
@@ -277,24 +329,23 @@ fn run_one(
     let config = &job.run.config;
     let path = parent.join(&job.run.folder);
     let made = || {
-        let federation = data.open(config)?;
+        let data = data.open(config)?;
         let mut progress = RunProgress { observer, work: job.work };
-        // What is there is half a run, or one that may be replaced: `state` saw to that. The config is written as
+        // What is there is this run, begun, or one that may be replaced: `state` saw to that. The config is written as
         // it was asked for; how many threads there are for it just now is no part of it.
         let own = config.clone().with_threads(threads);
-        let completed = if job.run.can_resume(parent) {
-            let folder = RunFolder::reopen(&path)?;
-            run::resume_on(&own, federation, &folder, &mut progress, report)?
+        let completed = if job.resume {
+            run::resume_on(&own, data, &RunFolder::reopen(&path)?, &mut progress, report)?
         } else {
-            let folder = RunFolder::claim(&path, true, config)?;
-            run::run_on(&own, federation, folder, &mut progress, report)?
+            // Where nothing was when the comparison began, nothing is replaced that somebody made meanwhile.
+            run::run_on(&own, data, RunFolder::claim(&path, job.replace, config)?, &mut progress, report)?
         };
         if let Err(reason) = completed.report {
             tracing::warn!("{} has no report: {reason}", path.display());
         }
         Ok(completed.summary)
     };
-    made().map_err(|error: fedsi_run::RunError| error.to_string())
+    made().map_err(|error: RunError| error.to_string())
 }
 
 /// Reports a run's progress to the observer.
@@ -341,19 +392,21 @@ fn summarise(
         }
     }
     let metrics = summaries.iter().flatten().next().map(|run| metrics(&run.scores)).unwrap_or_default();
-    let metric_results = metric_results(&metrics, &summaries);
+    let metric_results = metric_results(&metrics, &summaries).into_iter().zip(standings(&summaries));
     let methods = spec.methods.iter().zip(summaries).zip(failures).zip(metric_results).zip(tuned);
-    let methods = methods.map(|((((method, runs), failures), metric_results), tuned)| MethodResult {
-        name: method.name.to_owned(),
-        title: method.title.to_owned(),
-        source: method.source.to_owned(),
-        evaluated: method.evaluated.to_owned(),
-        runs: runs.iter().map(|summary| result(method, summary)).collect(),
-        failures,
-        metrics: metric_results,
-        tuned: tuned.values,
-        trials: tuned.trials,
-    });
+    let methods =
+        methods.map(|((((method, runs), failures), (metric_results, standing)), tuned)| MethodResult {
+            name: method.name.to_owned(),
+            title: method.title.to_owned(),
+            source: method.source.to_owned(),
+            evaluated: method.evaluated.to_owned(),
+            runs: runs.iter().map(|summary| result(method, summary)).collect(),
+            failures,
+            standing,
+            metrics: metric_results,
+            tuned: tuned.values,
+            trials: tuned.trials,
+        });
     Comparison {
         dataset: dataset_name(base),
         size: base.data.size.to_string(),
@@ -372,6 +425,7 @@ fn result(method: &Method, summary: &Summary) -> RunResult {
         seed: summary.seed,
         folder: format!("{}-s{}", method.name, summary.seed),
         scores: summary.scores,
+        coverage: Some(summary.coverage()),
         seconds: summary.seconds.total,
         bytes: summary.bytes,
         peak_rss_bytes: summary.peak_rss_bytes,

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use fedsi_fl::scores::Scores;
 use fedsi_fl::wire::Traffic;
+use fedsi_run::ClientCoverage;
 use serde::{Deserialize, Serialize};
 
 use crate::CompareError;
+use crate::standing::Standing;
 use crate::statistics::{Metric, MetricResult};
 
 /// Methods compared on one dataset over the same seeds.
@@ -62,6 +64,9 @@ pub struct MethodResult {
     pub runs: Vec<RunResult>,
     /// Its runs that failed.
     pub failures: Vec<Failure>,
+    /// What its scores are of, and whether they can be ranked.
+    #[serde(flatten)]
+    pub standing: Standing,
     /// How it stands, by the metric's key.
     pub metrics: BTreeMap<String, MetricResult>,
     /// The values that tuning chose, by key.
@@ -81,6 +86,9 @@ pub struct RunResult {
     pub folder: String,
     /// Its scores, as in its `summary.json`.
     pub scores: Scores,
+    /// How many clients they are of; comparisons of 0.1 do not say.
+    #[serde(flatten)]
+    pub coverage: Option<ClientCoverage>,
     /// Wall clock; runs beside it share the machine.
     pub seconds: f64,
     /// What travelled.
@@ -135,6 +143,29 @@ impl Comparison {
         let path = folder.join("compare.json");
         let text = std::fs::read_to_string(&path).map_err(|error| CompareError::content(&path, &error))?;
         serde_json::from_str(&text).map_err(|error| CompareError::content(&path, &error))
+    }
+
+    /// Every method without a rank as `METHOD: why`, with how many clients its scores are of where some are missing.
+    #[must_use]
+    pub fn unranked(&self) -> Vec<String> {
+        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
+        let of = |method: &MethodResult| {
+            let standing = &method.standing;
+            let mut text = format!("{}: {}", method.title, standing.unranked.as_ref()?);
+            if let Some((scored, tested)) = standing.shortfall() {
+                text.push_str(&format!("; {scored} of {tested} clients scored over all its runs"));
+                let own = method.metrics.get("accuracy").and_then(|result| result.mean);
+                if let (Some(own), Some(all)) = (own, standing.accuracy_all) {
+                    text.push_str(&format!(
+                        ", accuracy {} over those, {} if the others count as wrong",
+                        percent(own),
+                        percent(all)
+                    ));
+                }
+            }
+            Some(text)
+        };
+        self.methods.iter().filter_map(of).collect()
     }
 
     /// Every failed run as `METHOD seed N: why`.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fedsi_data::DataChange;
 use fedsi_fl::{ConfigError, SimulationError};
 use fedsi_run::{FolderError, RunError, WriteError};
 use thiserror::Error;
@@ -51,6 +52,28 @@ pub enum CompareError {
     /// A finished run is not the one that is asked for.
     #[error("{path} holds a finished run with other settings: {difference}", path = path.display())]
     Differs {
+        /// The run's folder.
+        path: PathBuf,
+        /// The first key that differs, with both values.
+        difference: String,
+    },
+    /// Runs that were made on other data than the rest.
+    #[error(
+        "{one} and {other} were not made on the same data: {change}",
+        one = one.display(),
+        other = other.display()
+    )]
+    OtherData {
+        /// A run's folder.
+        one: PathBuf,
+        /// Another's.
+        other: PathBuf,
+        /// What differs.
+        change: DataChange,
+    },
+    /// An unfinished run is not the one that is asked for.
+    #[error("{path} holds an unfinished run with other settings: {difference}", path = path.display())]
+    UnfinishedDiffers {
         /// The run's folder.
         path: PathBuf,
         /// The first key that differs, with both values.
@@ -117,6 +140,8 @@ impl CompareError {
             | Self::Foreign { .. }
             | Self::InUse { .. }
             | Self::Differs { .. }
+            | Self::UnfinishedDiffers { .. }
+            | Self::OtherData { .. }
             | Self::UnreadableSummary { .. } => true,
             Self::Content { .. } | Self::Interrupted { .. } => false,
         }

@@ -1,10 +1,10 @@
 //! The folder of a comparison: continued by the same comparison, worked in by one process at a time, and never
 //! mixed with anything else.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedsi_run::FolderError;
+use fedsi_run::{FolderError, FolderLock};
 
 use crate::CompareError;
 
@@ -17,15 +17,12 @@ const SIGNATURE: &str = "# Written by fedsi";
 /// The key of the most runs at work side by side: seconds of runs that are reused were measured under it.
 const SIDE_BY_SIDE: &str = "side_by_side";
 
-/// Locked by the process at work. The system lets go of it however that process ends.
-const LOCK: &str = ".fedsi-lock";
-
 /// A comparison's folder that no other process works in.
 #[derive(Debug)]
 pub struct CompareFolder {
     path: PathBuf,
     /// Held, not read.
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl CompareFolder {
@@ -64,14 +61,12 @@ impl CompareFolder {
     }
 
     fn lock(path: &Path) -> Result<Self, CompareError> {
-        let name = path.join(LOCK);
-        let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(&name);
-        let file = opened.map_err(CompareError::write(&name))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: file }),
-            Err(TryLockError::WouldBlock) => Err(CompareError::InUse { path: path.to_owned() }),
-            Err(TryLockError::Error(error)) => Err(CompareError::write(&name)(error)),
+        match FolderLock::acquire(path)? {
+            Some(lock) => {
+                fedsi_run::remove_temporary(path)?;
+                Ok(Self { path: path.to_owned(), _lock: lock })
+            }
+            None => Err(CompareError::InUse { path: path.to_owned() }),
         }
     }
 
@@ -100,13 +95,7 @@ impl CompareFolder {
     /// Removes results that new runs are about to replace.
     pub(crate) fn remove_results(&self) -> Result<(), CompareError> {
         for name in ["compare.json", "report.html"] {
-            let path = self.path.join(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(CompareError::write(&path)(error));
-                }
-                _ => {}
-            }
+            fedsi_run::remove_file(&self.path.join(name))?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! - [`plan`]: which runs, with which settings, and which of them are done.
 //! - [`tune`]: learning rates chosen by the same small grid for every method, on training data held out.
 //! - [`pool`]: runs side by side, within the cores and the memory at hand.
+//! - [`standing`]: which methods were scored on the same clients, so that they can be ranked.
 //! - [`statistics`]: means, deviations, ranks, and a paired test against the best.
 //! - [`comparison`]: what was found, as `compare.json`.
 //! - [`table`]: the same for a terminal, a README, a paper, a spreadsheet.
@@ -18,6 +19,7 @@ mod folder;
 mod memory;
 pub mod plan;
 pub mod pool;
+pub mod standing;
 pub mod statistics;
 pub mod table;
 pub mod tune;

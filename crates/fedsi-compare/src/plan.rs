@@ -6,11 +6,12 @@ use std::path::Path;
 
 use fedsi_fl::methods::{METHODS, Method, find};
 use fedsi_fl::{Checked, ConfigError};
-use fedsi_run::Summary;
 use fedsi_run::settings::{DataPaths, first_difference, read_config};
+use fedsi_run::{Origin, RunError, RunFolder, Summary, run_id};
 use toml::Value;
 
 use crate::CompareError;
+use crate::pool::FileDigests;
 
 /// The user's settings with these keys laid over them.
 pub type Settings<'a> = dyn Fn(&[(&str, Value)]) -> Result<Checked, ConfigError> + Sync + 'a;
@@ -85,44 +86,77 @@ impl PlannedRun {
     /// What its folder below `parent` holds. Keys in `undecided` may differ: they are not decided yet.
     ///
     /// # Errors
-    /// A finished run with other settings, or a summary that cannot be read, unless the run may be replaced.
+    /// A run with other settings that is finished or has come some way, or a summary that cannot be read, unless the run
+    /// may be replaced.
     pub(crate) fn state(
         &self,
         parent: &Path,
         force: bool,
         undecided: &[&str],
+        files: &FileDigests,
     ) -> Result<RunState, CompareError> {
         let path = parent.join(&self.folder);
+        RunFolder::recover(&path)?;
         // A summary comes last: without one the run is not finished. One that is there and cannot be read may be of a
         // finished run: only `force` replaces that.
         let summary = match read_summary(&path.join("summary.json")) {
-            Ok(Some(summary)) => summary,
-            Ok(None) => return Ok(RunState::Missing),
             Err(_) if force => return Ok(RunState::Missing),
-            Err(error) => return Err(error),
+            summary => summary?,
         };
-        // A run without its config was being replaced when the process was killed.
         if !path.join("config.toml").exists() {
             return Ok(RunState::Missing);
         }
-        match self.difference(&path, undecided) {
-            None => {
-                if summary.version != env!("CARGO_PKG_VERSION") {
-                    tracing::warn!("{} was made by fedsi {}", path.display(), summary.version);
-                }
-                Ok(RunState::Finished(Box::new(summary)))
-            }
-            Some(_) if force => Ok(RunState::Missing),
-            Some(difference) => Err(CompareError::Differs { path, difference }),
+        if let Some(difference) = self.difference(&path, undecided) {
+            return match summary {
+                _ if force => Ok(RunState::Missing),
+                Some(_) => Err(CompareError::Differs { path, difference }),
+                None if has_come_some_way(&path) => Err(CompareError::UnfinishedDiffers { path, difference }),
+                None => Ok(RunState::Missing),
+            };
         }
+        let is_new = summary.as_ref().is_some_and(|summary| summary.run.is_some());
+        let data = match self.data_change(&path, is_new, files) {
+            Err(_) if force => return Ok(RunState::Missing),
+            data => data?,
+        };
+        if let (Some(Summary { run: Some(id), .. }), Some(origin)) =
+            (&summary, Origin::read(&path).map_err(RunError::from)?)
+            && run_id(&self.config, &origin).ok().as_ref() != Some(id)
+        {
+            let reason = "its config.toml or run.json is not the one that it was made with".to_owned();
+            return Ok(RunState::Outdated { reason });
+        }
+        Ok(match (summary, data) {
+            (_, Err(reason)) => RunState::Outdated { reason },
+            (Some(summary), Ok(note)) => RunState::Finished { summary: Box::new(summary), note },
+            (None, Ok(_)) => RunState::Unfinished,
+        })
     }
 
-    /// Whether its folder holds just this run, begun and not finished: it can be resumed.
-    pub(crate) fn can_resume(&self, parent: &Path) -> bool {
-        let path = parent.join(&self.folder);
-        !path.join("summary.json").exists()
-            && path.join("config.toml").exists()
-            && self.difference(&path, &[]).is_none()
+    /// Whether the run in this folder was made on the data as it is now: what is to be said of that where nobody can
+    /// know, or why not.
+    fn data_change(
+        &self,
+        path: &Path,
+        is_new: bool,
+        files: &FileDigests,
+    ) -> Result<Result<Option<String>, String>, CompareError> {
+        let Some(origin) = Origin::read(path).map_err(RunError::from)? else {
+            if is_new {
+                return Ok(Err("its run.json is gone, which says on which data it was made".to_owned()));
+            }
+            let note = "it does not say on which data it was made: reused as it is".to_owned();
+            return Ok(Ok(Some(note)));
+        };
+        Ok(match files.of(&self.config) {
+            Ok(now) => match origin.data.changed_file(&now) {
+                Some(change) => Err(format!("it was made on other data: {change}")),
+                None => Ok(None),
+            },
+            Err(reason) => {
+                Ok(Some(format!("its data cannot be compared with what it was made on: {reason}")))
+            }
+        })
     }
 
     fn difference(&self, path: &Path, undecided: &[&str]) -> Option<String> {
@@ -133,6 +167,13 @@ impl PlannedRun {
         first_difference(&written, &self.config, DataPaths::Compare, undecided)
             .unwrap_or_else(|error| Some(format!("its settings cannot be compared ({error})")))
     }
+}
+
+/// Whether rounds of an unfinished run are saved.
+fn has_come_some_way(path: &Path) -> bool {
+    let holds = |name: &str| fs::metadata(path.join(name)).is_ok_and(|file| file.len() > 0);
+    let checkpoints = fs::read_dir(path.join("checkpoint")).is_ok_and(|mut entries| entries.next().is_some());
+    checkpoints || holds("metrics.jsonl")
 }
 
 /// A run's summary; `None` where there is no such file.
@@ -155,8 +196,20 @@ pub(crate) fn identity(method: &Method, seed: u64) -> [(&'static str, Value); 2]
 #[derive(Clone, Debug)]
 pub(crate) enum RunState {
     /// The run that is planned, complete.
-    Finished(Box<Summary>),
-    /// Nothing, half a run, or one to be replaced.
+    Finished {
+        /// What it says of itself.
+        summary: Box<Summary>,
+        /// What should be said of its data.
+        note: Option<String>,
+    },
+    /// The run that is planned, begun: it can be resumed.
+    Unfinished,
+    /// The run that is planned, on data that has changed since: to be made again.
+    Outdated {
+        /// What changed.
+        reason: String,
+    },
+    /// Nothing, or a run to be replaced.
     Missing,
 }
 
@@ -182,7 +235,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let settings = |_: &[(&str, Value)]| Config::defaults("fedavg", "digits", Size::Small)?.check();
         let run = PlannedRun::new(methods("fedavg").unwrap()[0], 1, &[], &settings).unwrap();
-        let state = |force| run.state(scratch.path(), force, &[]);
+        let files = FileDigests::default();
+        let state = |force| run.state(scratch.path(), force, &[], &files);
         assert!(matches!(state(false), Ok(RunState::Missing)), "there is no folder");
         let folder = scratch.path().join(&run.folder);
         fs::create_dir(&folder).unwrap();

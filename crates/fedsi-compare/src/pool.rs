@@ -1,12 +1,13 @@
 //! Runs side by side: a queue, as many workers as cores and memory allow, and data that runs share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use fedsi_data::{DataSpec, Federation, PartitionSpec};
+use fedsi_data::{DataSpec, InputFile, PartitionSpec, input_files};
 use fedsi_fl::Checked;
-use fedsi_run::RunError;
+use fedsi_run::{OpenData, RunError};
 
 /// Receives a comparison's progress: a progress bar, a log, a test. Called from many threads.
 pub trait CompareObserver: Sync {
@@ -65,7 +66,7 @@ pub(crate) fn run_jobs<J: Sync, R: Send>(
     results.into_iter().map(|slot| taken(slot).unwrap_or_else(|| Err("it never ran".to_owned()))).collect()
 }
 
-/// The federation that was opened last. Runs come seed by seed: one federation is in memory, two where a seed ends.
+/// The data that was opened last. Runs come seed by seed: one federation is in memory, two where a seed ends.
 #[derive(Default)]
 pub(crate) struct DataCache {
     latest: Mutex<Option<Opened>>,
@@ -75,32 +76,64 @@ struct Opened {
     data: DataSpec,
     partition: PartitionSpec,
     seed: u64,
-    federation: Arc<dyn Federation>,
+    opened: OpenData,
 }
 
 impl DataCache {
     /// The data of a config: opened once for all configs that want the same.
-    pub(crate) fn open(&self, config: &Checked) -> Result<Arc<dyn Federation>, RunError> {
+    pub(crate) fn open(&self, config: &Checked) -> Result<OpenData, RunError> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |opened: &&Opened| {
             opened.seed == config.seed && opened.data == config.data && opened.partition == config.partition
         };
-        if let Some(opened) = latest.as_ref().filter(same) {
-            return Ok(Arc::clone(&opened.federation));
+        if let Some(found) = latest.as_ref().filter(same) {
+            return Ok(found.opened.clone());
         }
         // The old one goes first, if no run needs it.
         *latest = None;
-        let federation: Arc<dyn Federation> = Arc::from(config.open_data()?);
+        let opened = OpenData::open(config)?;
         let (data, partition) = (config.data.clone(), config.partition.clone());
-        *latest = Some(Opened { data, partition, seed: config.seed, federation: Arc::clone(&federation) });
-        Ok(federation)
+        *latest = Some(Opened { data, partition, seed: config.seed, opened: opened.clone() });
+        Ok(opened)
+    }
+}
+
+/// Digests of the files that configs read, as they are now: each set is read once.
+#[derive(Default)]
+pub(crate) struct FileDigests {
+    known: Mutex<Vec<KnownFiles>>,
+}
+
+/// The files of some settings, or why they cannot be read.
+struct KnownFiles {
+    data: DataSpec,
+    partition: PathBuf,
+    files: Result<Vec<InputFile>, String>,
+}
+
+impl FileDigests {
+    /// The digests of a config's files, or why there are none.
+    pub(crate) fn of(&self, config: &Checked) -> Result<Vec<InputFile>, String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let same =
+            |known: &&KnownFiles| known.data == config.data && known.partition == config.partition.path;
+        if let Some(known) = known.iter().find(same) {
+            return known.files.clone();
+        }
+        let found = input_files(config.dataset().as_ref(), &config.data, &config.partition);
+        let found = found.map_err(|error| error.to_string());
+        let (data, partition) = (config.data.clone(), config.partition.path.clone());
+        known.push(KnownFiles { data, partition, files: found.clone() });
+        found
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use fedsi_data::{DataError, DataForm, Dataset, DatasetDefaults, Datasets, Size};
+    use fedsi_data::{DataError, DataForm, Dataset, DatasetDefaults, Datasets, Federation, Size};
     use fedsi_fl::Registry;
 
     /// A dataset that only the registry of a config knows: the digits under another name.
@@ -136,10 +169,10 @@ mod tests {
         let config = registry.defaults("fedavg", "own-digits", Size::Small).unwrap();
         let config = config.check_with(&registry).unwrap();
         let cache = DataCache::default();
-        let opened = cache.open(&config).unwrap();
+        let opened = cache.open(&config).unwrap().federation;
         assert_eq!(opened.clients(), 3);
         assert!(
-            Arc::ptr_eq(&opened, &cache.open(&config).unwrap()),
+            Arc::ptr_eq(&opened, &cache.open(&config).unwrap().federation),
             "the same settings share one federation"
         );
     }

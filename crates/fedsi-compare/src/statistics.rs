@@ -1,15 +1,17 @@
 //! Statistics of methods that ran on the same seeds.
 //!
 //! A seed gives every method the same clients with the same samples, so scores come in pairs: differences are
-//! tested, not means. With few seeds the test has little power: a large p-value is no proof of equality, and two seeds may
-//! differ by the same amount by chance.
+//! tested, not means. With few seeds the test has little power: a large p-value is no proof of equality. With fewer than
+//! five there is no test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fedsi_fl::scores::Scores;
 use fedsi_metrics::paired_t_test;
 use fedsi_run::Summary;
 use serde::{Deserialize, Serialize};
+
+use crate::standing::standings;
 
 /// Which way a score is better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,13 +61,14 @@ pub struct MetricResult {
     pub mean: Option<f64>,
     /// The standard deviation over seeds, with n - 1; null of fewer than two.
     pub std: Option<f64>,
-    /// 1 is best, equals share a rank. Null where the method has fewer scored seeds than another: means over
-    /// other seeds do not compare.
+    /// 1 is best, equals share a rank. Null where the method lacks a seed or a client that another was scored on: such
+    /// means do not compare.
     pub rank: Option<usize>,
-    /// The paired two-sided t-test over seeds against the best method; null for that method itself, and with
-    /// fewer than two seeds in common.
+    /// The paired two-sided t-test over seeds against the best method. Null for that method itself, for one without a
+    /// rank, with fewer than [five](fedsi_metrics::MIN_PAIRS) seeds, and where the difference is the same on every seed.
     pub p: Option<f64>,
-    /// Over pairs of seed and client: how often it is better than the best method, worse, or the same.
+    /// Over pairs of seed and client: how often it is better than the best method, worse, or the same. All 0 for that
+    /// method itself and for one without a rank.
     pub against_best: WinLossTie,
 }
 
@@ -130,36 +133,39 @@ pub fn metrics(scores: &Scores) -> Vec<Metric> {
     entries(scores).into_iter().map(|(metric, _)| metric).collect()
 }
 
-/// The score of this metric.
+/// The score of this metric; one that is not finite is none.
 fn value(scores: &Scores, key: &str) -> Option<f64> {
-    entries(scores).into_iter().find(|(metric, _)| metric.key == key)?.1
+    entries(scores).into_iter().find(|(metric, _)| metric.key == key)?.1.filter(|value| value.is_finite())
 }
 
 /// How each method stands by each of `metrics`; `methods` has each method's complete runs. The order of methods
 /// decides only which of equals the others are tested against: the first.
 #[must_use]
 pub fn metric_results(metrics: &[Metric], methods: &[Vec<Summary>]) -> Vec<BTreeMap<String, MetricResult>> {
+    let comparable: Vec<bool> =
+        standings(methods).iter().map(|standing| standing.unranked.is_none()).collect();
     let mut all = vec![BTreeMap::new(); methods.len()];
     for metric in metrics {
-        for (of_method, result) in all.iter_mut().zip(by_metric(metric, methods)) {
+        for (of_method, result) in all.iter_mut().zip(by_metric(metric, methods, &comparable)) {
             of_method.insert(metric.key.clone(), result);
         }
     }
     all
 }
 
-fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<MetricResult> {
-    let scored = |runs: &Vec<Summary>| -> Vec<(u64, f64)> {
+fn by_metric(metric: &Metric, methods: &[Vec<Summary>], comparable: &[bool]) -> Vec<MetricResult> {
+    let scored = |runs: &Vec<Summary>| -> BTreeMap<u64, f64> {
         runs.iter().filter_map(|run| Some((run.seed, value(&run.scores, &metric.key)?))).collect()
     };
-    let scores: Vec<Vec<(u64, f64)>> = methods.iter().map(scored).collect();
-    let most = scores.iter().map(Vec::len).max().unwrap_or(0);
-    let spread =
-        |scores: &Vec<(u64, f64)>| fedsi_metrics::Summary::of(scores.iter().map(|&(_, score)| score));
-    let spreads: Vec<_> = scores.iter().map(spread).collect();
-    let ranked = spreads.iter().map(|spread| spread.filter(|spread| spread.count == most));
-    let loss: Vec<Option<f64>> =
-        ranked.map(|spread| spread.map(|spread| metric.direction.loss(spread.mean))).collect();
+    let scores: Vec<BTreeMap<u64, f64>> = methods.iter().map(scored).collect();
+    let seeds: BTreeSet<u64> = scores.iter().flat_map(BTreeMap::keys).copied().collect();
+    let spreads: Vec<_> =
+        scores.iter().map(|scores| fedsi_metrics::Summary::of(scores.values().copied())).collect();
+    let loss = |(index, &comparable): (usize, &bool)| {
+        let ranked = comparable && scores[index].len() == seeds.len();
+        spreads[index].filter(|_| ranked).map(|spread| metric.direction.loss(spread.mean))
+    };
+    let loss: Vec<Option<f64>> = comparable.iter().enumerate().map(loss).collect();
     // The first of equals: `min_by` keeps it.
     let best = (0..methods.len())
         .filter_map(|index| Some((index, loss[index]?)))
@@ -168,11 +174,12 @@ fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<MetricResult> {
     let result = |index: usize| {
         let spread = spreads[index];
         let better = |own: f64| loss.iter().flatten().filter(|&&other| other < own).count();
-        let best_other = best.filter(|&best| best != index);
+        let rank = loss[index].map(|own| 1 + better(own));
+        let best_other = best.filter(|&best| best != index && rank.is_some());
         MetricResult {
             mean: spread.map(|spread| spread.mean),
             std: spread.and_then(|spread| spread.std_dev),
-            rank: loss[index].map(|own| 1 + better(own)),
+            rank,
             p: best_other.and_then(|best| test(metric.direction, &scores[index], &scores[best])),
             against_best: best_other
                 .map(|best| tally(metric, &methods[index], &methods[best]))
@@ -182,14 +189,11 @@ fn by_metric(metric: &Metric, methods: &[Vec<Summary>]) -> Vec<MetricResult> {
     (0..methods.len()).map(result).collect()
 }
 
-/// The paired test over the seeds that both have.
-fn test(direction: Direction, own: &[(u64, f64)], best: &[(u64, f64)]) -> Option<f64> {
-    let difference = |&(seed, score): &(u64, f64)| {
-        let (_, other) = best.iter().find(|(other, _)| *other == seed)?;
-        Some(direction.loss(score) - direction.loss(*other))
-    };
-    let differences: Vec<f64> = own.iter().filter_map(difference).collect();
-    Some(paired_t_test(&differences)?.p)
+/// The paired test over seeds; both have the same.
+fn test(direction: Direction, own: &BTreeMap<u64, f64>, best: &BTreeMap<u64, f64>) -> Option<f64> {
+    let pair = |(seed, score): (&u64, &f64)| Some((direction.loss(*score), direction.loss(*best.get(seed)?)));
+    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
+    Some(paired_t_test(&pairs)?.p)
 }
 
 /// Who is better, client by client, over the seeds that both have.
@@ -237,6 +241,7 @@ pub(crate) mod tests {
             id,
             name: None,
             samples: 10,
+            problem: None,
             scores: scores(accuracy, 0.5),
         };
         Summary {
@@ -246,6 +251,7 @@ pub(crate) mod tests {
             seed,
             rounds: 2,
             scores: scores_of_run,
+            coverage: None,
             clients: clients.iter().enumerate().map(client).collect(),
             posterior: None,
             seconds: Seconds { total: 4.0, ..Seconds::default() },
@@ -254,7 +260,11 @@ pub(crate) mod tests {
             epsilon: None,
             delta: None,
             peak_rss_bytes: None,
+            device: None,
+            cpu: None,
             version: "0".to_owned(),
+            run: None,
+            files: BTreeMap::new(),
         }
     }
 
@@ -264,38 +274,49 @@ pub(crate) mod tests {
 
     #[test]
     fn worked_by_hand() {
-        // Accuracies .90 .92 .94 (mean .92, std .02) against .89 .90 .91 (mean .90, std .01): differences
-        // .01 .02 .03, so t = 2 sqrt(3) with two degrees, p = 1 - sqrt(12/14).
-        let methods = [
-            vec![
-                run(1, scores(0.89, 0.3), &[0.8, 0.9]),
-                run(2, scores(0.90, 0.3), &[]),
-                run(3, scores(0.91, 0.3), &[]),
-            ],
-            vec![
-                run(1, scores(0.90, 0.4), &[0.8, 0.7]),
-                run(2, scores(0.92, 0.4), &[]),
-                run(3, scores(0.94, 0.4), &[]),
-            ],
-        ];
+        // Accuracies .91 .93 .95 .97 .99 (mean .95, std sqrt(.001)) against .90 .91 .92 .93 .94 (mean .92): differences
+        // .01 to .05, so t = 3 sqrt(2) with four degrees, p = 1 - x (3 - x^2) / 2 with x = sqrt(18/22).
+        let steps = [1, 2, 3, 4, 5];
+        let worse = |seed: u64| run(seed, scores(0.89 + 0.01 * seed as f64, 0.3), &[0.8, 0.9]);
+        let better = |seed: u64| run(seed, scores(0.89 + 0.02 * seed as f64, 0.4), &[0.8, 0.7]);
+        let methods = [steps.map(worse).to_vec(), steps.map(better).to_vec()];
         let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         let (worse, better) = (&found[0]["accuracy"], &found[1]["accuracy"]);
         assert_eq!((worse.rank, better.rank, better.p), (Some(2), Some(1), None));
-        close(better.mean, 0.92);
-        close(better.std, 0.02);
-        close(worse.std, 0.01);
-        close(worse.p, 1.0 - (12.0_f64 / 14.0).sqrt());
-        assert_eq!(worse.against_best, WinLossTie { wins: 1, losses: 0, ties: 1 });
-        // NLL: lower is better, and the same difference on every seed is beyond doubt.
-        assert_eq!((found[0]["nll"].rank, found[1]["nll"].rank), (Some(1), Some(2)));
-        close(found[1]["nll"].p, 0.0);
-        // ECE: the same everywhere; both are best, and the second is tested against the first.
-        assert_eq!(
-            (found[0]["ece"].rank, found[1]["ece"].rank, found[1]["ece"].p),
-            (Some(1), Some(1), Some(1.0))
-        );
+        close(better.mean, 0.95);
+        close(better.std, 0.001_f64.sqrt());
+        let x = (18.0_f64 / 22.0).sqrt();
+        assert!((worse.p.unwrap() - (1.0 - x * (3.0 - x * x) / 2.0)).abs() < 1e-9, "{worse:?}");
+        assert_eq!(worse.against_best, WinLossTie { wins: 5, losses: 0, ties: 5 });
+        // NLL: lower is better. The same difference on every seed has no variance, so no test.
+        assert_eq!((found[0]["nll"].rank, found[1]["nll"].rank, found[1]["nll"].p), (Some(1), Some(2), None));
+        // ECE: the same everywhere; both are best.
+        assert_eq!((found[0]["ece"].rank, found[1]["ece"].rank, found[1]["ece"].p), (Some(1), Some(1), None));
         // Nothing scored.
         assert_eq!((found[0]["mce_1pct"].mean, found[0]["mce_1pct"].rank), (None, None));
+    }
+
+    #[test]
+    fn few_seeds_have_no_test() {
+        for count in 1..5_u64 {
+            let method =
+                |rate: f64| (1..=count).map(move |seed| run(seed, scores(rate * seed as f64, 0.3), &[]));
+            let methods = [method(0.1).collect::<Vec<_>>(), method(0.2).collect()];
+            let found = metric_results(&metrics(&methods[0][0].scores), &methods);
+            let worse = &found[0]["accuracy"];
+            assert_eq!((worse.rank, worse.p), (Some(2), None), "{count} seeds");
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_not_finite_is_none() {
+        let methods = [
+            vec![run(1, scores(0.9, f64::NAN), &[]), run(2, scores(0.9, 0.1), &[])],
+            vec![run(1, scores(0.8, 0.4), &[]), run(2, scores(0.8, 0.4), &[])],
+        ];
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
+        assert_eq!((found[0]["nll"].mean, found[0]["nll"].rank), (Some(0.1), None));
+        assert_eq!(found[1]["nll"].rank, Some(1));
     }
 
     #[test]
@@ -309,19 +330,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn fewer_seeds_have_no_rank_but_a_test_over_those_in_common() {
-        let methods = [
-            vec![run(1, scores(0.99, 0.1), &[]), run(3, scores(0.98, 0.1), &[])],
-            vec![run(1, scores(0.7, 0.4), &[]), run(2, scores(0.7, 0.4), &[]), run(3, scores(0.8, 0.4), &[])],
-            vec![],
-        ];
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-        assert_eq!(
-            (found[0]["accuracy"].rank, found[1]["accuracy"].rank, found[2]["accuracy"].rank),
-            (None, Some(1), None)
-        );
-        assert!(found[0]["accuracy"].p.is_some());
-        assert_eq!((found[2]["accuracy"].mean, found[2]["accuracy"].p), (None, None));
+    fn fewer_seeds_have_no_rank_and_no_test() {
+        let steps = [1, 2, 3, 4, 5, 6];
+        let all = steps.map(|seed| run(seed, scores(0.7 + 0.001 * (seed * seed) as f64, 0.4), &[0.5]));
+        let few = steps[1..].iter().map(|&seed| run(seed, scores(0.99, 0.1), &[0.9]));
+        let methods = [few.collect(), all.to_vec(), vec![]];
+        let found = metric_results(&metrics(&methods[1][0].scores), &methods);
+        let of = |method: usize| (found[method]["accuracy"].rank, found[method]["accuracy"].p);
+        assert_eq!([of(0), of(1), of(2)], [(None, None), (Some(1), None), (None, None)]);
+        assert_eq!(found[0]["accuracy"].against_best, WinLossTie::default());
+        assert_eq!(found[2]["accuracy"].mean, None);
     }
 
     #[test]
@@ -339,11 +357,13 @@ pub(crate) mod tests {
             run(seed, coverage, &[])
         };
         // Means .90 and .96: the first is nearer to .9, though not on every seed.
-        let methods = [vec![covered(1, 0.82), covered(2, 0.98)], vec![covered(1, 0.95), covered(2, 0.97)]];
+        let values = [[0.82, 0.98, 0.84, 0.97, 0.89], [0.95, 0.97, 0.96, 0.97, 0.95]];
+        let method = |values: [f64; 5]| (1..).zip(values).map(|(seed, value)| covered(seed, value)).collect();
+        let methods: [Vec<Summary>; 2] = values.map(method);
         let found = metric_results(&metrics(&methods[0][0].scores), &methods);
         let [first, second] = [0, 1].map(|method: usize| &found[method]["coverage_90"]);
         assert_eq!((first.rank, second.rank), (Some(1), Some(2)));
-        // Differences of distances: .05 - .08 and .07 - .08, t = -2 with one degree.
-        close(second.p, 1.0 - std::f64::consts::FRAC_2_PI * 2.0_f64.atan());
+        // Differences of distances: -.03 -.01 0 0 .04, mean 0: t = 0.
+        close(second.p, 1.0);
     }
 }

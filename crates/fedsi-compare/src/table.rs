@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use fedsi_data::{csv_text, display_name};
+use fedsi_metrics::MIN_PAIRS;
+
 use crate::comparison::{Comparison, MethodResult};
 use crate::statistics::{Metric, MetricResult};
 
@@ -28,6 +31,8 @@ pub enum Mark {
     Best,
     /// The second best.
     Second,
+    /// It has no rank: what it is the mean of is not what the others' are.
+    Unranked,
 }
 
 /// A cell.
@@ -48,6 +53,8 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Lines beneath: what the marks mean, which test, what else to know.
     pub notes: Vec<String>,
+    /// More such lines: which methods are not ranked, and why.
+    pub unranked: Vec<String>,
 }
 
 impl Comparison {
@@ -58,13 +65,14 @@ impl Comparison {
         let tested: Vec<&Metric> = self.columns(|metric| metric.tested && self.seeds.len() > 1);
         let mut heading = vec!["method".to_owned()];
         let unit = |metric: &Metric| if metric.is_share && !metric.title.ends_with('%') { " %" } else { "" };
-        heading.extend(shown.iter().map(|metric| format!("{}{}", metric.title, unit(metric))));
-        heading.extend(tested.iter().map(|metric| format!("p {}", metric.title)));
+        heading.extend(shown.iter().map(|metric| format!("{}{}", display_name(&metric.title), unit(metric))));
+        heading.extend(tested.iter().map(|metric| format!("p {}", display_name(&metric.title))));
         heading.extend(["seconds", "MB"].map(str::to_owned));
         let row = |method: &MethodResult| {
             let mut cells = vec![plain(self.label(method))];
             let result = |metric: &Metric| method.metrics.get(&metric.key);
-            cells.extend(shown.iter().map(|&metric| score(metric, result(metric))));
+            let ranked = method.standing.unranked.is_none();
+            cells.extend(shown.iter().map(|&metric| score(metric, result(metric), ranked)));
             cells.extend(tested.iter().map(|&metric| plain(p_value(result(metric)))));
             let mean = |values: Vec<f64>| fedsi_metrics::Summary::of(values).map(|spread| spread.mean);
             let seconds = mean(method.runs.iter().map(|run| run.seconds).collect());
@@ -73,21 +81,24 @@ impl Comparison {
             cells.extend([seconds, megabytes].map(|value| plain(number(value, 1))));
             cells
         };
-        Table { heading, rows: self.methods.iter().map(row).collect(), notes: self.notes() }
+        let unranked = self.unranked().iter().map(|why| format!("not ranked: {why}")).collect();
+        Table { heading, rows: self.methods.iter().map(row).collect(), notes: self.notes(), unranked }
     }
 
     fn columns(&self, wanted: impl Fn(&Metric) -> bool) -> Vec<&Metric> {
         self.metrics.iter().filter(|metric| wanted(metric)).collect()
     }
 
-    /// The method's title, and how many of its runs there are where some failed.
+    /// The method's title, how many of its runs there are where some failed, and how many clients were scored where
+    /// some were not.
     fn label(&self, method: &MethodResult) -> String {
         let (runs, seeds) = (method.runs.len(), self.seeds.len());
-        if runs == seeds {
-            method.title.clone()
-        } else {
-            format!("{} ({runs} of {seeds} runs)", method.title)
-        }
+        let title = display_name(&method.title);
+        let runs = (runs != seeds).then(|| format!("{runs} of {seeds} runs"));
+        let clients =
+            method.standing.shortfall().map(|(scored, tested)| format!("{scored} of {tested} clients"));
+        let parts: Vec<String> = runs.into_iter().chain(clients).collect();
+        if parts.is_empty() { title } else { format!("{title} ({})", parts.join(", ")) }
     }
 
     /// What a reader must know; the marks are each format's own.
@@ -100,12 +111,14 @@ impl Comparison {
             (Some(only), _) => format!("one seed ({only}): no deviation, no test"),
             (None, _) => "no seeds".to_owned(),
         }];
-        if seeds > 1 {
+        if seeds >= MIN_PAIRS {
             notes.push(
-                "p: paired two-sided t-test over seeds against the best of that score; with few seeds the test has \
-                 little power"
+                "p: paired two-sided t-test over seeds against the best of that score; a dash: the best itself, no rank, \
+                 or the same difference on every seed"
                     .to_owned(),
             );
+        } else if seeds > 1 {
+            notes.push(format!("p: too few seeds for a test ({MIN_PAIRS} are needed)"));
         }
         let beside =
             if self.jobs > 1 { format!(", with {} runs side by side", self.jobs) } else { String::new() };
@@ -117,9 +130,6 @@ impl Comparison {
                 tuning.rounds,
                 tuning.seed
             ));
-        }
-        if self.methods.iter().any(|method| method.runs.len() < seeds) {
-            notes.push("a method that lacks runs has no rank".to_owned());
         }
         notes
     }
@@ -140,12 +150,15 @@ impl Comparison {
         let mut lines = csv::Writer::from_writer(Vec::new());
         let mut heading: Vec<String> = ["method", "title", "runs"].map(str::to_owned).to_vec();
         for metric in &self.metrics {
-            heading.extend(["mean", "std", "rank", "p"].map(|what| format!("{}_{what}", metric.key)));
+            let key = csv_text(&metric.key);
+            heading.extend(["mean", "std", "rank", "p"].map(|what| format!("{key}_{what}")));
         }
         heading.extend(["seconds", "bytes_up", "bytes_down"].map(str::to_owned));
+        heading.extend(["scored_clients", "tested_clients", "unranked"].map(str::to_owned));
         let mut rows = vec![heading];
         for method in &self.methods {
-            let mut row = vec![method.name.clone(), method.title.clone(), method.runs.len().to_string()];
+            let names = [&method.name, &method.title].map(|name| csv_text(name).into_owned());
+            let mut row: Vec<String> = names.into_iter().chain([method.runs.len().to_string()]).collect();
             for metric in &self.metrics {
                 let result = method.metrics.get(&metric.key);
                 let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -166,6 +179,10 @@ impl Comparison {
                 mean(|run| run.bytes.up as f64),
                 mean(|run| run.bytes.down as f64),
             ]);
+            let count = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
+            let standing = &method.standing;
+            row.extend([count(standing.scored_clients), count(standing.tested_clients)]);
+            row.push(standing.unranked.clone().unwrap_or_default());
             rows.push(row);
         }
         // A writer into memory has nothing to fail at, and all rows are equally long.
@@ -184,8 +201,8 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// `mean ± std`, with a mark for the first two ranks.
-fn score(metric: &Metric, result: Option<&MetricResult>) -> Cell {
+/// `mean ± std`, with a mark for the first two ranks and for none.
+fn score(metric: &Metric, result: Option<&MetricResult>, ranked: bool) -> Cell {
     let Some(result) = result else { return plain("-".to_owned()) };
     let (scale, digits) = if metric.is_share { (100.0, 2) } else { (1.0, 4) };
     let written = |value: Option<f64>| number(value.map(|value| scale * value), digits);
@@ -196,6 +213,7 @@ fn score(metric: &Metric, result: Option<&MetricResult>) -> Cell {
     let mark = match result.rank {
         Some(1) => Mark::Best,
         Some(2) => Mark::Second,
+        None if !ranked && result.mean.is_some() => Mark::Unranked,
         _ => Mark::None,
     };
     Cell { text, mark }
@@ -210,11 +228,16 @@ fn p_value(result: Option<&MetricResult>) -> String {
 }
 
 impl Table {
+    fn has_unranked(&self) -> bool {
+        self.rows.iter().flatten().any(|cell| cell.mark == Mark::Unranked)
+    }
+
     fn plain(&self) -> String {
         let mark = |cell: &Cell| match cell.mark {
             Mark::None => format!("{}  ", cell.text),
             Mark::Best => format!("{} *", cell.text),
             Mark::Second => format!("{} +", cell.text),
+            Mark::Unranked => format!("{} -", cell.text),
         };
         let marked = |column: usize| self.rows.iter().any(|row| row[column].mark != Mark::None);
         let columns: Vec<bool> = (0..self.heading.len()).map(marked).collect();
@@ -236,8 +259,9 @@ impl Table {
             }
             let _ = writeln!(text, "{}", written.trim_end());
         }
-        text.push_str("\n* best, + second best\n");
-        for note in &self.notes {
+        let unranked = if self.has_unranked() { ", - not ranked" } else { "" };
+        let _ = writeln!(text, "\n* best, + second best{unranked}");
+        for note in self.notes.iter().chain(&self.unranked) {
             let _ = writeln!(text, "{note}");
         }
         text
@@ -258,6 +282,7 @@ impl Table {
             Mark::None => escape(&cell.text),
             Mark::Best => format!("**{}**", escape(&cell.text)),
             Mark::Second => format!("*{}*", escape(&cell.text)),
+            Mark::Unranked => format!("{} –", escape(&cell.text)),
         };
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.heading.iter().map(|name| escape(name)).collect());
@@ -265,8 +290,9 @@ impl Table {
         for row in &self.rows {
             text.push_str(&line(row.iter().map(cell).collect()));
         }
-        let notes: Vec<String> = self.notes.iter().map(|note| escape(note)).collect();
-        let _ = writeln!(text, "\n**Bold**: best; *italic*: second best. {}.", notes.join(". "));
+        let notes: Vec<String> = self.notes.iter().chain(&self.unranked).map(|note| escape(note)).collect();
+        let unranked = if self.has_unranked() { "; –: not ranked" } else { "" };
+        let _ = writeln!(text, "\n**Bold**: best; *italic*: second best{unranked}. {}.", notes.join(". "));
         text
     }
 
@@ -282,11 +308,16 @@ impl Table {
                 Mark::None => latex_escape(&cell.text),
                 Mark::Best => format!("\\textbf{{{}}}", latex_escape(&cell.text)),
                 Mark::Second => format!("\\underline{{{}}}", latex_escape(&cell.text)),
+                Mark::Unranked => format!("{} --", latex_escape(&cell.text)),
             };
             text.push_str(&line(row.iter().map(cell).collect()));
         }
-        text.push_str("\\bottomrule\n\\end{tabular}\n% Bold: best; underlined: second best.\n");
-        for note in &self.notes {
+        let unranked = if self.has_unranked() { "; --: not ranked" } else { "" };
+        let _ = writeln!(
+            text,
+            "\\bottomrule\n\\end{{tabular}}\n% Bold: best; underlined: second best{unranked}."
+        );
+        for note in self.notes.iter().chain(&self.unranked) {
             let _ = writeln!(text, "% {note}");
         }
         text

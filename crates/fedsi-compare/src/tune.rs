@@ -23,7 +23,7 @@ use toml::{Table, Value};
 use crate::CompareError;
 use crate::comparison::{Trial, TuningProtocol};
 use crate::plan::{Settings, identity};
-use crate::pool::{self, CompareObserver, DataCache};
+use crate::pool::{self, CompareObserver, DataCache, FileDigests};
 
 /// The share of training data that trials are scored on, where the config holds nothing out.
 const HELD_OUT: f64 = 0.2;
@@ -70,6 +70,8 @@ pub(crate) fn protocol(config: &Config, rounds: Option<usize>) -> TuningProtocol
 pub(crate) struct Tuner<'a> {
     pub(crate) settings: &'a Settings<'a>,
     pub(crate) protocol: &'a TuningProtocol,
+    /// Digests of the data as it is now.
+    pub(crate) files: &'a FileDigests,
     /// The comparison's folder; trials are remembered in `tune/` there.
     pub(crate) folder: &'a Path,
     pub(crate) data: &'a DataCache,
@@ -92,6 +94,9 @@ struct GridSearch {
 struct TrialCache {
     /// The settings that all of them have, without the keys that are tuned.
     settings: String,
+    /// SHA-256 of the files that the trials read; not said by 0.1.
+    #[serde(default)]
+    data: Option<Vec<String>>,
     trials: Vec<Trial>,
 }
 
@@ -126,9 +131,17 @@ impl Tuner<'_> {
         let file = self.folder.join("tune").join(format!("{}.json", method.name));
         let settings = table.to_string();
         let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let cache = remembered
-            .filter(|cache: &TrialCache| cache.settings == settings)
-            .unwrap_or(TrialCache { settings, trials: Vec::new() });
+        let data: Option<Vec<String>> = match self.files.of(&config) {
+            Ok(files) => Some(files.into_iter().map(|file| file.sha256).collect()),
+            Err(reason) => {
+                tracing::warn!("trials that are remembered cannot be compared with their data: {reason}");
+                None
+            }
+        };
+        let same = |cache: &TrialCache| {
+            cache.settings == settings && (data.is_none() || cache.data.is_none() || cache.data == data)
+        };
+        let cache = remembered.filter(same).unwrap_or(TrialCache { settings, data, trials: Vec::new() });
         Ok(GridSearch { method, grid, values, cache: Mutex::new(cache), file })
     }
 
@@ -156,7 +169,7 @@ impl Tuner<'_> {
                     continue;
                 }
                 let config = self.config(search.method, &values)?;
-                let clients = self.data.open(&config)?.clients();
+                let clients = self.data.open(&config)?.federation.clients();
                 let shown = search.grid[key].0;
                 let name = format!("{} {shown}={}", search.method.name, values[shown]);
                 jobs.push(Job { search, values, work: WorkEstimate::of(&config, clients), config, name });
@@ -178,7 +191,7 @@ impl Tuner<'_> {
                     Ok(scores) => (Some(scores), None),
                     Err(error) => (None, Some(error.to_string())),
                 };
-                let nll = scores.as_ref().and_then(Scores::nll);
+                let nll = scores.as_ref().and_then(Scores::nll).filter(|nll| nll.is_finite());
                 if nll.is_none() && failure.is_none() {
                     failure = Some("a personal model predicts values that are not finite".to_owned());
                 }
@@ -209,7 +222,7 @@ impl Tuner<'_> {
     /// Trains with the held-out share left out, and scores personal models on it.
     fn trial(&self, job: &Job<'_>, threads: usize) -> Result<Scores, RunError> {
         let config = job.config.clone().with_threads(threads);
-        let mut simulation = Simulation::new(&config, self.data.open(&config)?)?;
+        let mut simulation = Simulation::new(&config, self.data.open(&config)?.federation)?;
         for _ in 0..config.rounds {
             if self.observer.wants_to_stop() {
                 let (round, rounds) = (simulation.server().round(), config.rounds);

@@ -35,7 +35,7 @@ pub use aggregate::{Summary, quantile};
 pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
 pub use error::MetricsError;
 pub use normal::HALF_WIDTH_95;
-pub use paired::{PairedTest, paired_t_test};
+pub use paired::{MIN_PAIRS, PairedTest, paired_t_test};
 pub use predictions::{PredictionRow, Predictions, ROW_SUM_TOLERANCE};
 pub use ranking::auroc;
 pub use scores::{ClassificationScores, PROBABILITY_FLOOR};

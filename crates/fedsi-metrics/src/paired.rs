@@ -4,6 +4,10 @@ use statrs::function::beta::checked_beta_reg;
 
 use crate::Summary;
 
+/// The fewest pairs that are tested. With fewer the test rests on its assumption that differences are normal, which so few
+/// cannot show: two differences that are alike by chance would be called significant.
+pub const MIN_PAIRS: usize = 5;
+
 /// The outcome of a paired two-sided t-test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedTest {
@@ -11,32 +15,38 @@ pub struct PairedTest {
     pub pairs: usize,
     /// The mean of the differences.
     pub mean: f64,
-    /// `mean / (std / sqrt(pairs))`; infinite where all differences are the same and not 0.
+    /// `mean / (std / sqrt(pairs))`.
     pub t: f64,
     /// How likely a `t` this far from 0 would be if the two were alike, with `pairs - 1` degrees of freedom.
     pub p: f64,
 }
 
-/// The paired test of these differences. `None` of fewer than two, or where one is not finite.
+/// The paired test of these pairs: of the differences, first less second.
 ///
-/// Differences that are all 0 have `p` = 1; differences that are all the same and not 0 have `p` = 0.
-pub fn paired_t_test(differences: &[f64]) -> Option<PairedTest> {
-    if differences.len() < 2 || !differences.iter().all(|difference| difference.is_finite()) {
+/// `None` of fewer than [`MIN_PAIRS`], where a value is not finite, and where all differences are the same (up to the
+/// rounding of the values): then there is no variance to judge them by.
+pub fn paired_t_test(pairs: &[(f64, f64)]) -> Option<PairedTest> {
+    if pairs.len() < MIN_PAIRS || pairs.iter().any(|(a, b)| !a.is_finite() || !b.is_finite()) {
         return None;
     }
-    let spread = Summary::of(differences.iter().copied())?;
-    let (pairs, mean, deviation) = (spread.count, spread.mean, spread.std_dev?);
-    let t = if mean == 0.0 { 0.0 } else { mean / (deviation / (pairs as f64).sqrt()) };
-    Some(PairedTest { pairs, mean, t, p: student_p(t, (pairs - 1) as f64) })
+    let spread = Summary::of(pairs.iter().map(|(a, b)| a - b))?;
+    let (count, mean, deviation) = (spread.count, spread.mean, spread.std_dev?);
+    let largest = pairs.iter().fold(0.0_f64, |most, (a, b)| most.max(a.abs()).max(b.abs()));
+    // Means of scores are off by a few units in the last place. Differences that only differ by that are the same. A
+    // deviation that overflowed is none either.
+    if !(deviation > ROUNDING * largest && deviation.is_finite()) {
+        return None;
+    }
+    let t = mean / (deviation / (count as f64).sqrt());
+    Some(PairedTest { pairs: count, mean, t, p: student_p(t, (count - 1) as f64) })
 }
+
+/// What rounding may add to a score, relative to its size.
+const ROUNDING: f64 = 64.0 * f64::EPSILON;
 
 /// The probability that Student's t with `freedom` degrees of freedom (above 0) is at least as far from 0 as `t`:
 /// `I_x(freedom / 2, 1/2)` with `x = freedom / (freedom + t^2)`.
 fn student_p(t: f64, freedom: f64) -> f64 {
-    // The fraction of two infinities would be NaN.
-    if t.is_infinite() {
-        return 0.0;
-    }
     // An error is a freedom or a t outside of the distribution's domain.
     checked_beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t)).unwrap_or(f64::NAN)
 }
@@ -77,7 +87,6 @@ mod tests {
             close(student_p(t, freedom), p, 1e-12);
         }
         assert_eq!(student_p(0.0, 5.0), 1.0);
-        assert_eq!(student_p(f64::INFINITY, 5.0), 0.0);
     }
 
     #[test]
@@ -88,22 +97,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn worked_by_hand() {
-        // Differences 1, 2, 3: mean 2, std 1, t = 2 sqrt(3) with two degrees.
-        let test = paired_t_test(&[1.0, 2.0, 3.0]).unwrap();
-        close(test.t, 12.0_f64.sqrt(), 1e-15);
-        close(test.p, 1.0 - (12.0_f64 / 14.0).sqrt(), 1e-12);
-        assert_eq!((test.pairs, test.mean), (3, 2.0));
+    /// Pairs with these differences.
+    fn pairs(differences: &[f64]) -> Vec<(f64, f64)> {
+        differences.iter().map(|&difference| (0.5 + difference, 0.5)).collect()
     }
 
     #[test]
-    fn edges() {
-        assert_eq!(paired_t_test(&[0.0, 0.0, 0.0]).unwrap().p, 1.0);
-        assert_eq!(paired_t_test(&[0.5, 0.5, 0.5]).unwrap().p, 0.0);
-        assert_eq!(paired_t_test(&[-1.0, 1.0]).unwrap().p, 1.0);
-        assert_eq!(paired_t_test(&[1.0]), None);
-        assert_eq!(paired_t_test(&[]), None);
-        assert_eq!(paired_t_test(&[1.0, f64::NAN]), None);
+    fn worked_by_hand() {
+        // Differences 1 to 5: mean 3, std sqrt(2.5), t = 3 sqrt(2) with four degrees, where
+        // p = 1 - x (3 - x^2) / 2 with x = t / sqrt(4 + t^2) = sqrt(18/22).
+        let test = paired_t_test(&[(3.0, 2.0), (2.0, 0.0), (4.0, 1.0), (3.0, -1.0), (5.0, 0.0)]).unwrap();
+        close(test.t, 18.0_f64.sqrt(), 1e-14);
+        let x = (18.0_f64 / 22.0).sqrt();
+        close(test.p, 1.0 - x * (3.0 - x * x) / 2.0, 1e-10);
+        assert_eq!((test.pairs, test.mean), (5, 3.0));
+        assert_eq!(paired_t_test(&pairs(&[-1.0, 1.0, 0.0, -2.0, 2.0])).unwrap().p, 1.0);
+    }
+
+    #[test]
+    fn few_pairs_have_no_test() {
+        for count in 0..MIN_PAIRS {
+            let few: Vec<f64> = (0..count).map(|pair| pair as f64).collect();
+            assert_eq!(paired_t_test(&pairs(&few)), None, "{count}");
+        }
+    }
+
+    #[test]
+    fn equal_differences_have_no_test() {
+        assert_eq!(paired_t_test(&pairs(&[0.0; 6])), None);
+        assert_eq!(paired_t_test(&pairs(&[0.5; 6])), None);
+        // As scores are: each difference is .01, and each is rounded otherwise.
+        let scores = [0.1, 0.2, 0.3, 0.45, 0.6, 0.97];
+        let rounded: Vec<(f64, f64)> = scores.iter().map(|score| (score + 0.01, *score)).collect();
+        assert!(rounded.iter().any(|(a, b)| a - b != rounded[0].0 - rounded[0].1));
+        assert_eq!(paired_t_test(&rounded), None);
+    }
+
+    #[test]
+    fn what_is_not_finite_has_no_test() {
+        for bad in [f64::NAN, f64::INFINITY, f64::MAX] {
+            let mut all = pairs(&[0.1, 0.2, 0.3, 0.4, 0.6]);
+            all.push((bad, -bad));
+            assert_eq!(paired_t_test(&all), None, "{bad}");
+        }
     }
 }

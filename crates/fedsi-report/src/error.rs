@@ -16,6 +16,9 @@ pub enum ReportError {
         /// What is there instead.
         reason: &'static str,
     },
+    /// Somebody works in the folder, or a replacement that was cut short there cannot be ended.
+    #[error(transparent)]
+    Folder(#[from] fedsi_run::FolderError),
     /// The page cannot be written.
     #[error(transparent)]
     Write(#[from] fedsi_run::WriteError),
@@ -23,14 +26,6 @@ pub enum ReportError {
     #[error("{path}: {source}", path = path.display())]
     File {
         /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A plot, or the folder of plots, cannot be written.
-    #[error("{path} cannot be written: {source}", path = path.display())]
-    Plot {
-        /// The file or folder.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -55,6 +50,9 @@ impl ReportError {
     /// Whether what was asked for is at fault, not the machine: there is no run, or its files are no such files.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
+        if let Self::Folder(error) = self {
+            return error.is_bad_input();
+        }
         matches!(self, Self::NoRun { .. } | Self::Content { .. } | Self::File { .. } | Self::Comparison(_))
     }
 }

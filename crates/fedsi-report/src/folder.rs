@@ -4,10 +4,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fedsi_data::display_name;
 use fedsi_fl::client::Predictions;
 use fedsi_fl::simulation::RoundRecord;
 use fedsi_run::Summary;
 use fedsi_run::report_data::{REPORT_DATA, REPORT_DATA_0_1, ReportData, read_report_data};
+use fedsi_run::saved::verify_digest;
 
 use crate::ReportError;
 
@@ -60,12 +62,29 @@ impl RunFiles {
     /// # Errors
     /// A file that is missing or is not what a run writes.
     pub fn read(folder: &Path, summary: Summary) -> Result<Self, ReportError> {
+        check_counts(&summary).map_err(content(&folder.join("summary.json")))?;
         let rounds = rounds(&folder.join("metrics.jsonl"))?;
         let config = text(&folder.join("config.toml"))?;
+        // One that is missing is named, or done without, where it is read.
+        for name in summary.files.keys().filter(|name| folder.join(name).exists()) {
+            let path = folder.join(name);
+            if !verify_digest(&summary.files, name, &bytes(&path)?) {
+                let reason = "its bytes are not those that the run wrote: it was damaged or changed";
+                return Err(content(&path)(reason));
+            }
+        }
         let (predictions, owners) = predictions(&folder.join("predictions.safetensors"))?;
         let report_data = report_data(folder)?;
         Ok(Self { summary, rounds, config, predictions, owners, report_data })
     }
+}
+
+/// Whether what is counted in a summary can be summed up.
+fn check_counts(summary: &Summary) -> Result<(), &'static str> {
+    let samples = summary.clients.iter().try_fold(0_usize, |sum, client| sum.checked_add(client.samples));
+    samples.ok_or("its clients have more samples than can be counted")?;
+    let traffic = summary.bytes.up.checked_add(summary.bytes.down);
+    traffic.map(drop).ok_or("it has more traffic than can be counted")
 }
 
 /// The rounds in `metrics.jsonl`.
@@ -87,7 +106,12 @@ pub(crate) fn predictions(path: &Path) -> Result<(Predictions, Vec<usize>), Repo
 fn report_data(folder: &Path) -> Result<Option<ReportData>, ReportError> {
     let paths = [REPORT_DATA, REPORT_DATA_0_1].map(|name| folder.join(name));
     let Some(path) = paths.iter().find(|path| path.exists()) else { return Ok(None) };
-    read_report_data(&bytes(path)?).map(Some).map_err(content(path))
+    let mut found = read_report_data(&bytes(path)?).map_err(content(path))?;
+    // From here on they are only shown.
+    for name in &mut found.classes {
+        *name = display_name(name);
+    }
+    Ok(Some(found))
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, ReportError> {

@@ -1,7 +1,7 @@
 //! The top of a run's page: accuracy, calibration, and the clients with the worst scores.
 
 use fedsi_fl::scores::Scores;
-use fedsi_run::ClientScores;
+use fedsi_run::{ClientScores, Summary};
 
 use crate::RunFiles;
 use crate::series::{COVERAGES, RunSeries};
@@ -17,6 +17,8 @@ pub(crate) struct Tile {
 pub(crate) struct Headline {
     /// One sentence.
     pub(crate) verdict: String,
+    /// One sentence where the scores are not of all clients.
+    pub(crate) unscored: Option<String>,
     pub(crate) tiles: Vec<Tile>,
     /// Clients with the worst scores or without any, and why.
     pub(crate) flagged: Vec<FlaggedClient>,
@@ -33,9 +35,8 @@ pub(crate) struct FlaggedClient {
 const GOOD: f64 = 0.02;
 /// One that is noticed.
 const FAIR: f64 = 0.05;
-/// Clients without scores named one by one.
-const MAX_NAMED: usize = 5;
-
+/// Clients without test data named one by one.
+const MAX_UNTESTED: usize = 3;
 impl Headline {
     pub(crate) fn of(files: &RunFiles, series: Option<&RunSeries>) -> Self {
         let (verdict, tiles) = match (&files.summary.scores, series) {
@@ -45,7 +46,8 @@ impl Headline {
             }
             _ => ("No client has test data: nothing was evaluated.".to_owned(), Vec::new()),
         };
-        Self { verdict, tiles, flagged: flagged(&files.summary.clients) }
+        let unscored = files.summary.unscored_sentence().map(|sentence| format!("{sentence}."));
+        Self { verdict, unscored, tiles, flagged: flagged(&files.summary) }
     }
 }
 
@@ -76,8 +78,17 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
     };
     // No sign before a zero.
     let over = if over.abs() < 0.0005 { 0.0 } else { over };
+    let coverage = files.summary.coverage();
+    let note = match (coverage.scored_clients, coverage.total_clients, coverage.accuracy_all) {
+        (scored, all, _) if scored == all => "mean over clients".to_owned(),
+        (scored, all, Some(over_all)) if scored < coverage.tested_clients => format!(
+            "mean over the {scored} of {all} clients that were scored; {} if the others count as wrong",
+            percent(over_all)
+        ),
+        (scored, all, _) => format!("mean over the {scored} of {all} clients with test data"),
+    };
     let mut tiles = vec![
-        Tile { name: "accuracy".to_owned(), value: percent(accuracy), note: "mean over clients".to_owned() },
+        Tile { name: "accuracy".to_owned(), value: percent(accuracy), note },
         Tile {
             name: "calibration error".to_owned(),
             value: format!("{ece:.3}"),
@@ -103,7 +114,12 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
             note: "AUROC of entropy, 1 is perfect, 0.5 is chance".to_owned(),
         });
     }
-    (format!("Accuracy {}; {verdict}.", percent(accuracy)), tiles)
+    let over = if coverage.scored_clients < coverage.tested_clients {
+        " over the clients that were scored"
+    } else {
+        ""
+    };
+    (format!("Accuracy {}{over}; {verdict}.", percent(accuracy)), tiles)
 }
 
 fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
@@ -136,7 +152,8 @@ fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
 }
 
 /// The weakest, the least calibrated, and those that were not evaluated.
-fn flagged(clients: &[ClientScores]) -> Vec<FlaggedClient> {
+fn flagged(summary: &Summary) -> Vec<FlaggedClient> {
+    let clients = &summary.clients;
     let worst = |of: &dyn Fn(&ClientScores) -> Option<f64>| {
         let scored = clients.iter().filter_map(|client| Some((client, of(client)?)));
         scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)))
@@ -145,8 +162,20 @@ fn flagged(clients: &[ClientScores]) -> Vec<FlaggedClient> {
     let mut add = |client: &ClientScores, reason: String| {
         all.push(FlaggedClient { id: client.id, name: client.label(), reason });
     };
-    let scored = clients.iter().filter(|client| client.scores.nll().is_some()).count();
-    if scored > 1 {
+    // Those that failed first: they are what the scores do not show.
+    let (failed, more) = summary.unscored_clients();
+    for (place, (client, reason)) in failed.iter().enumerate() {
+        let more = if more > 0 && place + 1 == failed.len() {
+            format!("; {more} more clients could not be scored")
+        } else {
+            String::new()
+        };
+        add(client, format!("not scored: {reason}{more}"));
+    }
+    for client in clients.iter().filter(|client| client.samples == 0).take(MAX_UNTESTED) {
+        add(client, format!("not scored: {}", client.unscored_reason()));
+    }
+    if summary.coverage().scored_clients > 1 {
         if let Some((client, wrong)) = worst(&|client| client.scores.accuracy().map(|right| 1.0 - right)) {
             add(client, format!("lowest accuracy, {}", percent(1.0 - wrong)));
         }
@@ -168,15 +197,6 @@ fn flagged(clients: &[ClientScores]) -> Vec<FlaggedClient> {
         }) {
             add(client, format!("its 90% intervals miss their level by {:.1} points", 100.0 * gap));
         }
-    }
-    let unscored = clients.iter().filter(|client| client.scores.nll().is_none());
-    for client in unscored.take(MAX_NAMED) {
-        let reason = if client.samples == 0 {
-            "no test data: not evaluated"
-        } else {
-            "its model diverged: not evaluated"
-        };
-        add(client, reason.to_owned());
     }
     all
 }

@@ -35,15 +35,20 @@ pub(crate) fn png(size: [u32; 2], channels: Channels, pixels: &[u8]) -> Result<V
 /// pixels are not there.
 pub(crate) fn encoded(shape: [usize; 3], planes: &[u8]) -> Result<Option<String>, ReportError> {
     let [channels, height, width] = shape;
-    if planes.is_empty() || planes.len() != channels * height * width {
+    let kind = match channels {
+        1 => Channels::Grey,
+        3 => Channels::Colour,
+        _ => return Ok(None),
+    };
+    let size = channels.checked_mul(height).and_then(|size| size.checked_mul(width));
+    if planes.is_empty() || size != Some(planes.len()) {
         return Ok(None);
     }
-    let kind = if channels == 3 { Channels::Colour } else { Channels::Grey };
     let cells = height * width;
     let pixels: Vec<u8> =
         (0..cells * channels).map(|at| planes[at % channels * cells + at / channels]).collect();
-    let side = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-    png([side(width), side(height)], kind, &pixels).map(|file| Some(STANDARD.encode(file)))
+    let (Ok(width), Ok(height)) = (u32::try_from(width), u32::try_from(height)) else { return Ok(None) };
+    png([width, height], kind, &pixels).map(|file| Some(STANDARD.encode(file)))
 }
 
 #[cfg(test)]
@@ -65,5 +70,8 @@ mod tests {
     fn no_pixels_are_no_image() {
         assert_eq!(encoded([1, 2, 2], &[]).unwrap(), None);
         assert_eq!(encoded([1, 2, 2], &[0; 3]).unwrap(), None);
+        for odd in [[2, 1, 1], [3, usize::MAX, 2], [0, 0, 0], [1, 1 << 40, 1 << 40]] {
+            assert_eq!(encoded(odd, &[0; 2]).unwrap(), None, "{odd:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! - `headline`, `sample_gallery`, `run_page`: the text and samples of a run's page; the rest is in `templates/`.
 //! - `method_runs`, `comparison`: the page of several methods, from the folders of their runs.
 //! - `script_data`: what the page's script needs to show one client.
-//! - `output`: writes a page and its plots.
+//! - `links`: addresses on a page; `output`: writes a page and its plots.
 
 mod comparison;
 mod error;
@@ -15,6 +15,7 @@ mod folder;
 mod format;
 mod headline;
 mod image;
+mod links;
 mod method_runs;
 mod output;
 #[cfg(test)]
@@ -28,7 +29,7 @@ mod series;
 use std::path::{Path, PathBuf};
 
 use fedsi_compare::Comparison;
-use fedsi_run::Summary;
+use fedsi_run::{FolderError, FolderLock, RunFolder, Summary};
 
 pub use comparison::write_comparison;
 pub use error::ReportError;
@@ -48,10 +49,25 @@ pub fn write_run(folder: &Path, summary: &Summary) -> Result<PathBuf, ReportErro
 /// # Errors
 /// A folder that holds neither, a page that cannot be written.
 pub fn remake(folder: &Path) -> Result<PathBuf, ReportError> {
+    RunFolder::recover(folder)?;
+    let _lock = match is_ours(folder) {
+        true => {
+            Some(FolderLock::acquire(folder)?.ok_or_else(|| FolderError::InUse { path: folder.to_owned() })?)
+        }
+        false => None,
+    };
+    if is_ours(folder) {
+        fedsi_run::remove_temporary(folder)?;
+    }
     if folder.join("compare.json").is_file() {
         return write_comparison(folder, &Comparison::read(folder)?);
     }
     write(folder, &RunFiles::open(folder)?)
+}
+
+/// Whether a folder holds a run or a comparison: no other is locked.
+fn is_ours(folder: &Path) -> bool {
+    ["config.toml", "compare.toml"].iter().any(|name| folder.join(name).is_file())
 }
 
 fn write(folder: &Path, files: &RunFiles) -> Result<PathBuf, ReportError> {

@@ -1,7 +1,7 @@
 //! What the runs of a comparison left behind, brought together method by method.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fedsi_compare::comparison::{MethodResult, RunResult};
 use fedsi_fl::client::Predictions;
@@ -11,6 +11,7 @@ use fedsi_metrics::{Bins, ReliabilityBin, ReliabilityTable};
 
 use crate::ReportError;
 use crate::folder;
+use crate::links::is_below;
 use crate::series::LEVELS;
 
 /// Rounds and a value of each.
@@ -107,12 +108,21 @@ fn unread(folder: &Path, method: &MethodResult, run: &RunResult, error: &ReportE
 }
 
 fn rounds(folder: &Path, run: &RunResult) -> Result<Vec<RoundRecord>, ReportError> {
-    folder::rounds(&folder.join(&run.folder).join("metrics.jsonl"))
+    folder::rounds(&run_folder(folder, run)?.join("metrics.jsonl"))
 }
 
 fn predictions(folder: &Path, run: &RunResult) -> Result<Predictions, ReportError> {
-    let path = folder.join(&run.folder).join("predictions.safetensors");
+    let path = run_folder(folder, run)?.join("predictions.safetensors");
     Ok(folder::predictions(&path)?.0)
+}
+
+/// A run's folder, which is below the comparison's: `compare.json` may say anything.
+fn run_folder(folder: &Path, run: &RunResult) -> Result<PathBuf, ReportError> {
+    if is_below(&run.folder) {
+        return Ok(folder.join(&run.folder));
+    }
+    let reason = format!("its run folder {:?} is not below it", fedsi_data::display_name(&run.folder));
+    Err(ReportError::Content { path: folder.join("compare.json"), reason })
 }
 
 impl Pool {

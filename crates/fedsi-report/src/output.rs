@@ -1,7 +1,8 @@
 //! A rendered page and its plots, and where they are written.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use fedsi_run::{Readers, create_folder};
 
 use crate::ReportError;
 use crate::plots::Drawing;
@@ -12,19 +13,50 @@ pub(crate) struct RenderedPage {
     pub(crate) plots: Vec<Drawing>,
 }
 
-/// Writes a page and its plots, all of which are drawn by now.
+/// Writes a page and its plots, all of which are drawn by now: each file whole or not at all, the page last.
 pub(crate) fn write(folder: &Path, rendered: &RenderedPage) -> Result<PathBuf, ReportError> {
     let plots = folder.join("plots");
-    let failed = |path: &Path, source| ReportError::Plot { path: path.to_owned(), source };
-    fs::create_dir_all(&plots).map_err(|error| failed(&plots, error))?;
+    create_folder(&plots, Readers::Umask)?;
     for plot in &rendered.plots {
-        // Not synced one by one, which would take longer than drawing: a plot that a crash takes is made again.
         for (kind, bytes) in [("svg", plot.svg.as_bytes()), ("png", &plot.png)] {
-            let path = plots.join(format!("{}.{kind}", plot.name));
-            fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
+            fedsi_run::write_whole(&plots.join(format!("{}.{kind}", plot.name)), bytes)?;
         }
     }
     let target = folder.join("report.html");
     fedsi_run::write_whole(&target, rendered.page.as_bytes())?;
     Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn page() -> RenderedPage {
+        RenderedPage { page: "new".to_owned(), plots: Vec::new() }
+    }
+
+    #[test]
+    fn a_page_is_written_and_nothing_temporary_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = write(folder.path(), &page()).unwrap();
+        assert_eq!(fs::read_to_string(target).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_links() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("plots")).unwrap();
+        let error = write(folder.path(), &page()).unwrap_err().to_string();
+        assert!(error.contains("plots") && error.contains("is not a folder"), "{error}");
+        fs::remove_file(folder.path().join("plots")).unwrap();
+        let own = elsewhere.path().join("own.html");
+        fs::write(&own, "mine").unwrap();
+        std::os::unix::fs::symlink(&own, folder.path().join("report.html")).unwrap();
+        write(folder.path(), &page()).unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "mine", "the link is replaced, not followed");
+    }
 }

@@ -39,8 +39,9 @@ fn run(predictions: Predictions, report_data: ReportData) -> RunFiles {
         }
         .scores()
     };
-    let clients: Vec<ClientScores> =
-        (0..3).map(|id| ClientScores { id, name: None, samples: each, scores: part(id) }).collect();
+    let clients: Vec<ClientScores> = (0..3)
+        .map(|id| ClientScores { id, name: None, samples: each, problem: None, scores: part(id) })
+        .collect();
     let mut summary = json!({
         "method": "fedsi", "dataset": "digits", "size": "small", "seed": 1, "rounds": 4, "clients": clients,
         "posterior": { "parameters": 6.0, "zero_curvature": 0.1, "rank": 3.0, "certificate": 0.0, "prior_variance": 0.5,

@@ -108,6 +108,10 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
     }
     facts.push(("data", format!("{} ({})", summary.dataset, summary.size)));
     facts.push(("clients", grouped(summary.clients.len() as f64)));
+    let coverage = summary.coverage();
+    if coverage.scored_clients < coverage.total_clients {
+        facts.push(("clients scored", grouped(coverage.scored_clients as f64)));
+    }
     if let Some(found) = &files.report_data {
         let count: usize = found.train.iter().flatten().sum();
         let of = found.train.len();
@@ -119,6 +123,9 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
     facts.push(("seed", summary.seed.to_string()));
     if let Some(peak) = summary.peak_rss_bytes {
         facts.push(("peak memory", bytes(peak)));
+    }
+    if let Some(cpu) = &summary.cpu {
+        facts.push(("CPU", cpu.clone()));
     }
     facts.push(("fedsi", summary.version.clone()));
     facts

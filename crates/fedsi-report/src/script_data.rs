@@ -16,7 +16,8 @@ const STEPS: f64 = 1000.0;
 /// The data of the page's script. Shares are in per mille.
 #[derive(Debug, Serialize)]
 pub(crate) struct ScriptData<'a> {
-    classes: &'a [String],
+    /// The names of classes on the cards, by their number: there may be many thousands of others.
+    classes: BTreeMap<usize, &'a str>,
     clients: Vec<Client>,
     galleries: BTreeMap<usize, Gallery>,
 }
@@ -74,6 +75,9 @@ impl<'a> ScriptData<'a> {
         };
         let mut clients: Vec<Client> = listed.iter().map(client).collect();
         clients.sort_by_key(|client| client.id);
+        let cards = galleries.values().flat_map(|own| own.unsure.iter().chain(&own.wrong));
+        let shown = cards.flat_map(|card| card.top.iter().map(|(class, _)| *class).chain([card.label]));
+        let classes = shown.filter_map(|class| Some((class, classes.get(class)?.as_str()))).collect();
         Self { classes, clients, galleries }
     }
 

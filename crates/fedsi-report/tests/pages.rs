@@ -155,7 +155,7 @@ fn a_client_without_test_data_and_two_classes() {
     let mut config = table(scratch.path(), 3, kind);
     config.data.files.task = TaskKind::Classification;
     let (_, page) = page("two-classes", scratch.path(), config);
-    assert!(page.contains("no test data: not evaluated"));
+    assert!(page.contains("not scored: it has no test data"));
     assert!(page.contains("client 2 site 2"));
     assert!(!page.contains("<b>sick"), "a class's name is not escaped");
     assert!(!page.contains("<img"), "rows of a table are no images");
@@ -227,7 +227,7 @@ fn a_comparison() {
         "3 methods on digits",
         "Best by accuracy: ",
         "Best by NLL: ",
-        "Two seeds are too few",
+        "2 seeds are too few seeds for a test",
         "Held-out score",
     ] {
         assert!(page.contains(words), "no `{words}`");

@@ -27,6 +27,7 @@ struct ComparePage<'a> {
     table: Table,
     plots: &'a ComparePlots,
     failures: Vec<String>,
+    unranked: Vec<String>,
     unread: Vec<String>,
     tuned: Vec<(&'a MethodResult, String)>,
 }
@@ -55,6 +56,7 @@ pub(crate) fn comparison_page(
         table: comparison.table(),
         plots: &plots,
         failures: truncated(comparison.failures()),
+        unranked: truncated(comparison.unranked()),
         unread: truncated(method_runs.iter().flat_map(|found| found.unread.iter().cloned()).collect()),
         tuned: tuned.map(|method| (method, values(&method.tuned))).collect(),
     };
@@ -100,6 +102,7 @@ impl ComparePage<'_> {
             Mark::None => "",
             Mark::Best => "best",
             Mark::Second => "second",
+            Mark::Unranked => "unranked",
         }
     }
 

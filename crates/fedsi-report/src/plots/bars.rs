@@ -6,6 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, failed};
 use crate::ReportError;
+use fedsi_data::shortened;
 
 /// One bar: its name, its length, and the same in words.
 pub(super) struct Bar {
@@ -21,6 +22,11 @@ pub(super) struct Bars<'a> {
     pub(super) full: f64,
 }
 
+/// Bars of a plot: what shows more sums the rest up in the last.
+pub(super) const MAX_BARS: usize = 24;
+
+/// Letters of a bar's name that fit.
+const LETTERS: usize = 14;
 const LEFT: f64 = 108.0;
 const ROW: f64 = 38.0;
 const WIDTH: f64 = 460.0;
@@ -43,8 +49,12 @@ impl Plot for Bars<'_> {
         for (row, bar) in self.bars.iter().enumerate() {
             let top = 6.0 + ROW * row as f64;
             let name = pen.text(INK, HPos::Right, VPos::Center);
-            area.draw_text(&bar.name, &name, (pen.px(LEFT - 8.0), pen.px(top + 0.5 * ROW)))
-                .map_err(failed)?;
+            area.draw_text(
+                &shortened(&bar.name, LETTERS),
+                &name,
+                (pen.px(LEFT - 8.0), pen.px(top + 0.5 * ROW)),
+            )
+            .map_err(failed)?;
             let length = full * (bar.length / self.full).clamp(0.0, 1.0);
             let place = |x: f64, y: f64| (pen.px(x), pen.px(y));
             let ground = [place(LEFT, top + 22.0), place(LEFT + full, top + 32.0)];

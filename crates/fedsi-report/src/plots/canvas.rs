@@ -34,6 +34,9 @@ const VARIABLES: [(&str, &str); 8] = [
     ("\"#CC79A7\"", "\"var(--purple)\""),
 ];
 
+/// The largest side of a plot: every plot keeps its own far below, whatever it shows, and none is drawn beyond.
+const MAX_SIDE: u32 = 1_600;
+
 /// Pixels of a PNG for each of a plot's units.
 const PNG_SCALE: u32 = 2;
 /// Pixels drawn for each of these, each way; their mean smooths edges, which plotters does not.
@@ -88,6 +91,11 @@ pub(crate) struct Drawing {
 /// Draws a plot. `about` is what it shows, for those who do not see it. A `live` one is redrawn by the
 /// page's script for the client that is chosen.
 pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> Result<Drawing, ReportError> {
+    let size = plot.size();
+    if size.0 > MAX_SIDE || size.1 > MAX_SIDE {
+        let reason = format!("{name} would be {} x {} pixels, at most {MAX_SIDE} are drawn", size.0, size.1);
+        return Err(ReportError::Drawing(reason));
+    }
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
         .map_err(|_| ReportError::Drawing("the built-in font cannot be read".to_owned()))?;
     let (whole, panels) = vector(plot, false, true)?;
@@ -102,7 +110,7 @@ pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> 
     Ok(Drawing {
         name: name.to_owned(),
         about: about.to_owned(),
-        size: plot.size(),
+        size,
         panels: live.then(|| format!("[{}]", panels.join(","))),
         inline: in_page(&inline),
         svg,
@@ -119,7 +127,16 @@ fn vector(plot: &impl Plot, paper: bool, series: bool) -> Result<(String, Vec<Pa
     let panels = plot.draw(&area, Pen { scale: 1.0, letter: SVG_LETTER }, series)?;
     area.present().map_err(failed)?;
     drop(area);
-    Ok((text, panels))
+    Ok((valid_xml(text), panels))
+}
+
+/// Text without the characters that XML 1.0 forbids, which no escape allows either: a name may hold any.
+fn valid_xml(text: String) -> String {
+    let is_valid = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
+    if text.chars().all(is_valid) {
+        return text;
+    }
+    text.chars().map(|c| if is_valid(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// What is drawn between the axes in a group of its own: it comes after them, so the frame alone is how `whole` begins.
@@ -144,7 +161,9 @@ fn in_page(svg: &str) -> String {
 fn bitmap(plot: &impl Plot) -> Result<Vec<u8>, ReportError> {
     let (width, height) = plot.size();
     let scale = PNG_SCALE * OVERSAMPLED;
-    let mut pixels = vec![255; (3 * scale * scale * width * height) as usize];
+    // At most MAX_SIDE each way: the product is far from what 64 bits hold.
+    let count = u64::from(scale * width) * u64::from(scale * height) * 3;
+    let mut pixels = vec![255; usize::try_from(count).map_err(failed)?];
     {
         let area =
             BitMapBackend::with_buffer(&mut pixels, (scale * width, scale * height)).into_drawing_area();
@@ -247,18 +266,28 @@ pub(super) const LABELLED: (f64, f64) = (24.0, 64.0);
 pub(super) type Chart<'a, DB> = ChartContext<'a, DB, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 impl Axes<'_> {
+    /// A point where it is, or as far outside the axes as a line through them can tell: pixels are counted in 32 bits.
+    pub(super) fn near(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let near = |value: f64, range: Range<f64>| {
+            let far = 100.0 * (range.end - range.start);
+            if value.is_nan() { range.start } else { value.clamp(range.start - far, range.end + far) }
+        };
+        (near(x, sound(&self.x)), near(y, sound(&self.y)))
+    }
+
     /// Draws the axes.
     pub(super) fn draw<'a, DB: DrawingBackend>(
         &self,
         area: &'a DrawingArea<DB, Shift>,
         pen: Pen,
     ) -> Result<(Chart<'a, DB>, Panel), ReportError> {
+        let (x, y) = (sound(&self.x), sound(&self.y));
         let mut chart = ChartBuilder::on(area)
             .margin(pen.px(8.0))
             .margin_right(pen.px(18.0))
             .x_label_area_size(pen.px(self.space.0))
             .y_label_area_size(pen.px(self.space.1))
-            .build_cartesian_2d(self.x.clone(), self.y.clone())
+            .build_cartesian_2d(x.clone(), y.clone())
             .map_err(failed)?;
         let soft = pen.text(SOFT, HPos::Center, VPos::Center);
         let ink = pen.text(INK, HPos::Center, VPos::Center);
@@ -269,10 +298,20 @@ impl Axes<'_> {
         mesh.x_label_formatter(&self.x_label).y_label_formatter(&self.y_label);
         mesh.bold_line_style(pen.stroke(LINE, 1.0)).axis_style(pen.stroke(SOFT, 1.0));
         mesh.draw().map_err(failed)?;
-        let panel =
-            Panel { pixels: chart.plotting_area().get_pixel_range(), x: self.x.clone(), y: self.y.clone() };
+        let panel = Panel { pixels: chart.plotting_area().get_pixel_range(), x, y };
         Ok((chart, panel))
     }
+}
+
+/// A range that an axis can have: finite, and from a lower to a higher number. Files may hold any number, and the
+/// distance of two of them may be none.
+fn sound(range: &Range<f64>) -> Range<f64> {
+    const LARGEST: f64 = 1e150;
+    let end = |value: f64| if value.is_nan() { 0.0 } else { value.clamp(-LARGEST, LARGEST) };
+    let (low, high) = (end(range.start), end(range.end));
+    // Far from 0 a small distance is none at all.
+    let least = (1e-9 * low.abs().max(high.abs())).max(1e-12);
+    low..high.max(low + least)
 }
 
 /// A share as a percentage.
@@ -300,3 +339,6 @@ pub(super) fn number(value: &f64) -> String {
 pub(super) fn upper_end(values: &[f64], least: f64) -> f64 {
     1.08 * quantile(values, 0.95).unwrap_or(least).max(least)
 }
+
+#[cfg(test)]
+mod tests;

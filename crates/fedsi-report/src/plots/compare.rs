@@ -3,6 +3,7 @@
 use fedsi_compare::Comparison;
 use fedsi_compare::comparison::{MethodResult, RunResult};
 use fedsi_compare::statistics::{Metric, MetricResult};
+use fedsi_data::display_name;
 use fedsi_metrics::Summary as Spread;
 
 use super::canvas::{Axes, Drawing, NAMED, drawing, number, percent, whole};
@@ -13,6 +14,9 @@ use super::tradeoff::{MethodPoint, Tradeoff};
 use super::win_loss::{WinLossBars, WinLossRow};
 use crate::ReportError;
 use crate::method_runs::{Calibration, MethodRuns, Points};
+
+/// Methods that are drawn: more cannot be told apart, and `compare.json` may name any number.
+const MAX_METHODS: usize = 40;
 
 /// A plot with its heading on the page.
 pub(crate) struct Titled {
@@ -64,7 +68,8 @@ impl ComparePlots {
 
 /// The style of a method is that of its place in the list.
 fn styles(comparison: &Comparison) -> impl Iterator<Item = (MethodStyle, &MethodResult)> {
-    comparison.methods.iter().enumerate().map(|(place, method)| (MethodStyle::of(place), method))
+    let methods = comparison.methods.iter().take(MAX_METHODS).enumerate();
+    methods.map(|(place, method)| (MethodStyle::of(place), method))
 }
 
 fn metric_result<'a>(method: &'a MethodResult, metric: &Metric) -> Option<&'a MetricResult> {
@@ -87,14 +92,20 @@ fn around(values: impl Iterator<Item = (f64, f64)> + Clone) -> std::ops::Range<f
     low - air..high + air
 }
 
-/// Methods by two scores.
+/// Methods by two scores: those that are ranked. The others' means are of other clients or seeds, and one point beside
+/// another says that they compare.
 fn points<'a>(comparison: &'a Comparison, x: &Metric, y: &Metric) -> Vec<MethodPoint<'a>> {
     let point = |(style, method): (MethodStyle, &'a MethodResult)| {
         let (x, y) = (metric_result(method, x)?, metric_result(method, y)?);
         let deviation = (x.std.unwrap_or(0.0), y.std.unwrap_or(0.0));
         Some(MethodPoint { name: &method.title, style, mean: (x.mean?, y.mean?), deviation })
     };
-    styles(comparison).filter_map(point).collect()
+    ranked(comparison).filter_map(point).collect()
+}
+
+/// The methods that can be ranked, with their styles.
+fn ranked(comparison: &Comparison) -> impl Iterator<Item = (MethodStyle, &MethodResult)> {
+    styles(comparison).filter(|(_, method)| method.standing.unranked.is_none())
 }
 
 fn scatter(
@@ -105,9 +116,9 @@ fn scatter(
 ) -> Result<Drawing, ReportError> {
     let x = around(points.iter().map(|point| (point.mean.0, point.deviation.0)));
     let y = around(points.iter().map(|point| (point.mean.1, point.deviation.1)));
-    let places = points
-        .iter()
-        .map(|point| format!("{} {} and {}", point.name, x_label(&point.mean.0), y_label(&point.mean.1)));
+    let places = points.iter().map(|point| {
+        format!("{} {} and {}", display_name(point.name), x_label(&point.mean.0), y_label(&point.mean.1))
+    });
     let about =
         format!("{y_name} against {x_name}, a point a method: {}", places.collect::<Vec<_>>().join("; "));
     let axes = Axes { x, y, x_name, y_name, x_label, y_label, y_labels: 6, space: NAMED };
@@ -172,15 +183,16 @@ fn wins(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
         }
         let words = rows.iter().filter_map(|row| {
             let [wins, ties, losses] = row.counts?;
-            Some(format!("{} wins {wins}, ties {ties}, loses {losses}", row.name))
+            Some(format!("{} wins {wins}, ties {ties}, loses {losses}", display_name(row.name)))
         });
         let words: Vec<String> = words.collect();
-        let about = format!("Against {}, the best by {}: {}", best.title, metric.title, words.join("; "));
-        let axis = format!("clients of all seeds, {} against {}", metric.title, best.title);
+        let [best_title, score] = [&best.title, &metric.title].map(|name| display_name(name));
+        let about = format!("Against {best_title}, the best by {score}: {}", words.join("; "));
+        let axis = format!("clients of all seeds, {score} against {best_title}");
         made.push(Titled {
-            title: format!("By {}, against {}", metric.title, best.title),
+            title: format!("By {score}, against {best_title}"),
             plot: drawing(
-                &format!("wins-{}", metric.key),
+                &file_name(&format!("wins-{}", metric.key)),
                 &about,
                 false,
                 &WinLossBars { rows, axis: &axis },
@@ -209,6 +221,7 @@ fn row<'a>(
     let instead = match (method.name == best.name, method.runs.is_empty()) {
         (true, _) => "the best: the others are counted against it",
         (false, true) => "no runs",
+        (false, false) if method.standing.unranked.is_some() => "not ranked",
         (false, false) => "nothing to count",
     };
     WinLossRow { name: &method.title, style, counts, instead }
@@ -217,7 +230,7 @@ fn row<'a>(
 /// A small diagram for every method with predictions.
 fn calibration(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Vec<Titled>, ReportError> {
     let mut made = Vec::new();
-    for (method, found) in comparison.methods.iter().zip(method_runs) {
+    for (method, found) in comparison.methods.iter().zip(method_runs).take(MAX_METHODS) {
         let Some(calibration) = &found.calibration else { continue };
         let (name, note, small) = match calibration {
             Calibration::Reliability { bins, ece } => (
@@ -231,23 +244,25 @@ fn calibration(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Ve
             }
         };
         let runs = crate::format::counted(found.runs, "run");
+        let title = display_name(&method.title);
         let about = match small {
             SmallCalibration::Reliability(_) => {
-                format!("Reliability diagram of {}, {runs} pooled: {note}", method.title)
+                format!("Reliability diagram of {title}, {runs} pooled: {note}")
             }
             SmallCalibration::Coverage(_) => {
-                format!("Coverage of {}'s intervals, {runs} pooled: {note}", method.title)
+                format!("Coverage of {title}'s intervals, {runs} pooled: {note}")
             }
         };
         let plot = drawing(&file_name(&name), &about, false, &small)?;
-        made.push(Titled { title: method.title.clone(), plot, note });
+        made.push(Titled { title, plot, note });
     }
     Ok(made)
 }
 
 /// A file's name from a method's: `compare.json` may say anything.
 fn file_name(name: &str) -> String {
-    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect()
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    name.chars().take(60).map(plain).collect()
 }
 
 /// A curve over rounds for every method that has one.
@@ -271,8 +286,9 @@ fn overlay(
     let usual = fedsi_metrics::quantile(&tops, 0.5).unwrap_or(1.0);
     let top = tops.iter().copied().fold(1e-6, f64::max).min(3.0 * usual.max(1e-6));
     let last = curves.iter().filter_map(|curve| curve.points.last()).map(|point| point.0).fold(1.0, f64::max);
-    let ends =
-        curves.iter().filter_map(|curve| Some(format!("{} {}", curve.name, label(&curve.points.last()?.1))));
+    let ends = curves
+        .iter()
+        .filter_map(|curve| Some(format!("{} {}", display_name(curve.name), label(&curve.points.last()?.1))));
     let about =
         format!("{axis} over rounds, mean over seeds; at the end: {}", ends.collect::<Vec<_>>().join(", "));
     let axes = Axes {
@@ -309,7 +325,7 @@ fn cost(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
             let deviation = (spread.std_dev.unwrap_or(0.0), found.std.unwrap_or(0.0));
             Some((style, method, (spread.mean, found.mean?), deviation))
         };
-        let points: Vec<MethodPoint<'_>> = styles(comparison)
+        let points: Vec<MethodPoint<'_>> = ranked(comparison)
             .filter_map(point)
             .map(|(style, method, mean, deviation)| MethodPoint {
                 name: &method.title,

@@ -6,6 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, failed};
 use crate::ReportError;
+use fedsi_data::shortened;
 
 /// Rows and columns of shades, from none (0) to full (the largest value).
 pub(super) struct Heatmap<'a> {
@@ -28,6 +29,8 @@ const LEFT: f64 = 108.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 10.0;
 const FOOT: f64 = 66.0;
+/// How high a map of pixels may be.
+const MAX_MAP_HEIGHT: f64 = 424.0;
 
 impl Heatmap<'_> {
     fn rows(&self) -> usize {
@@ -37,13 +40,12 @@ impl Heatmap<'_> {
     /// Width and height of a cell.
     fn cell(&self) -> (f64, f64) {
         let width = (WIDTH - self.left() - RIGHT) / self.columns.max(1) as f64;
-        // Pixels are square; rows of a table are as high as their names.
-        let height = if self.row_names.is_empty() {
-            width
-        } else {
-            (300.0 / self.rows().max(1) as f64).clamp(8.0, 24.0)
-        };
-        (width, height)
+        // Pixels are square, and as many as there are fit in both directions; rows of a table are as high as their names.
+        if self.row_names.is_empty() {
+            let side = width.min(MAX_MAP_HEIGHT / self.rows().max(1) as f64);
+            return (side, side);
+        }
+        (width, (300.0 / self.rows().max(1) as f64).clamp(8.0, 24.0))
     }
 
     fn left(&self) -> f64 {
@@ -98,7 +100,8 @@ impl Plot for Heatmap<'_> {
         }
         let ink = |side| pen.text(INK, side, VPos::Center);
         let low = y(rows) + pen.px(if self.column_names.is_empty() { 16.0 } else { 34.0 });
-        let middle = ((x(0) + x(self.columns)) / 2, low);
+        // A map that is high and narrow leaves no room for words below it alone.
+        let middle = (pen.px(f64::midpoint(self.left(), WIDTH - RIGHT)), low);
         area.draw_text(self.column_axis, &ink(HPos::Center), middle).map_err(failed)?;
         area.draw_text(self.row_axis, &ink(HPos::Left), (pen.px(8.0), low)).map_err(failed)?;
         self.key(area, pen, low + pen.px(20.0))
@@ -127,10 +130,28 @@ impl Heatmap<'_> {
     }
 }
 
-/// A name that fits.
-fn shortened(name: &str, letters: usize) -> String {
-    if name.chars().count() <= letters {
-        return name.to_owned();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_fit_whatever_their_shape() {
+        for (rows, columns) in [(1, 1), (64, 1), (1, 64), (64, 64), (60, 2), (50, 60), (0, 3)] {
+            let values = vec![1.0; rows * columns];
+            for row_names in [Vec::new(), vec!["a".repeat(1000); rows.min(50)]] {
+                let heat = Heatmap {
+                    values: &values,
+                    columns,
+                    column_names: row_names.clone(),
+                    row_names,
+                    row_axis: "",
+                    column_axis: "",
+                    full: String::new(),
+                    numbered: false,
+                };
+                let (width, height) = heat.size();
+                assert!(width <= 460 && height <= 620, "{rows} x {columns}: {width} x {height}");
+            }
+        }
     }
-    name.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
 }

@@ -39,6 +39,7 @@ impl Plot for Lines<'_> {
             return Ok(vec![panel]);
         }
         for (curve, ((name, points), colour)) in self.curves.iter().zip(COLOURS).enumerate() {
+            let points: Vec<(f64, f64)> = points.iter().map(|&point| self.axes.near(point)).collect();
             chart
                 .draw_series(LineSeries::new(points.iter().copied(), pen.stroke(colour, 2.0)))
                 .map_err(failed)?;

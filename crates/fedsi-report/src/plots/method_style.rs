@@ -6,6 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, GREEN, INK, ORANGE, PURPLE, Pen, SOFT, VERMILION, failed};
 use crate::ReportError;
+use fedsi_data::shortened;
 
 const COLOURS: [RGBColor; 6] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SOFT];
 /// Dash and gap of the second and the third time that a colour comes.
@@ -15,6 +16,8 @@ const SHAPES: usize = 5;
 
 /// About the width of a letter in the wider fonts that pages are read in.
 pub(super) const LETTER_WIDTH: f64 = 7.6;
+/// Letters of a method's name that are drawn.
+pub(super) const NAME_LETTERS: usize = 28;
 /// The height of a line of text.
 pub(super) const LINE_HEIGHT: f64 = 16.0;
 
@@ -141,7 +144,7 @@ pub(super) fn label<DB: DrawingBackend>(
     side: HPos,
     at: (i32, i32),
 ) -> Result<(), ReportError> {
-    area.draw_text(words, &pen.text(INK, side, VPos::Center), at).map_err(failed)
+    area.draw_text(&shortened(words, NAME_LETTERS), &pen.text(INK, side, VPos::Center), at).map_err(failed)
 }
 
 #[cfg(test)]

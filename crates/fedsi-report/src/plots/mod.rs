@@ -15,6 +15,7 @@ mod tradeoff;
 mod uncertainty;
 mod win_loss;
 
+use fedsi_data::display_name;
 use fedsi_fl::client::PosteriorKind;
 use fedsi_fl::scores::Scores;
 use fedsi_fl::simulation::RoundRecord;
@@ -24,7 +25,7 @@ use fedsi_run::{ClientScores, Summary};
 use crate::format::{bytes, grouped};
 use crate::{ReportError, RunFiles};
 
-use bars::{Bar, Bars};
+use bars::{Bar, Bars, MAX_BARS};
 use canvas::{Axes, NAMED, drawing, number, percent, upper_end, whole};
 use heatmap::Heatmap;
 use lines::Lines;
@@ -216,7 +217,7 @@ fn partition(report_data: &ReportData, clients: &[ClientScores]) -> Result<Optio
         columns,
         row_names: names.collect(),
         column_names: if is_classes {
-            report_data.classes[..columns].to_vec()
+            report_data.classes.iter().take(columns).cloned().collect()
         } else {
             vec!["all".to_owned()]
         },
@@ -234,13 +235,22 @@ fn partition(report_data: &ReportData, clients: &[ClientScores]) -> Result<Optio
 
 /// How much of each tensor has a distribution.
 fn layers(selection: &Selection) -> Result<Drawing, ReportError> {
-    let bar = |found: &fedsi_run::report_data::TensorSelection| {
-        let share = found.chosen / found.of.max(1) as f64;
-        let chosen = if found.chosen < 10.0 { number(&found.chosen) } else { grouped(found.chosen) };
-        let words = format!("{chosen} of {} ({:.1}%)", grouped(found.of as f64), 100.0 * share);
-        Bar { name: found.tensor.clone(), length: share, words }
+    let bar = |name: String, chosen: f64, of: f64| {
+        let share = chosen / of.max(1.0);
+        let shown = if chosen < 10.0 { number(&chosen) } else { grouped(chosen) };
+        Bar { name, length: share, words: format!("{shown} of {} ({:.1}%)", grouped(of), 100.0 * share) }
     };
-    let bars: Vec<Bar> = selection.tensors.iter().map(bar).collect();
+    // Of a deep network the first layers are shown, and the others as one.
+    let tensors = &selection.tensors;
+    let own = if tensors.len() > MAX_BARS { MAX_BARS - 1 } else { tensors.len() };
+    let (first, rest) = tensors.split_at(own);
+    let mut bars: Vec<Bar> =
+        first.iter().map(|one| bar(display_name(&one.tensor), one.chosen, one.of as f64)).collect();
+    if !rest.is_empty() {
+        let chosen = rest.iter().map(|one| one.chosen).sum();
+        let of = rest.iter().map(|one| one.of as f64).sum();
+        bars.push(bar(format!("{} others", grouped(rest.len() as f64)), chosen, of));
+    }
     let about: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.words)).collect();
     let about = format!("Parameters with a distribution, mean over clients: {}", about.join("; "));
     let (axis, full) = ("share of the tensor's parameters, 0 to 100%", 1.0);

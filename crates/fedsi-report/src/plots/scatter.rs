@@ -32,11 +32,15 @@ impl Plot for Scatter<'_> {
         }
         // Many dots lie upon each other: paler ones show where they crowd.
         let opacity = if self.dots.len() > 100 { 0.35 } else { 0.75 };
-        let dots = self.dots.iter().map(|&dot| Circle::new(dot, pen.px(4.0), BLUE.mix(opacity).filled()));
+        let dots = self
+            .dots
+            .iter()
+            .map(|&dot| Circle::new(self.axes.near(dot), pen.px(4.0), BLUE.mix(opacity).filled()));
         chart.draw_series(dots).map_err(failed)?;
         let mut last = i32::MIN / 2;
         for (place, name) in &self.named {
-            let dot = self.dots[*place];
+            let Some(&dot) = self.dots.get(*place) else { continue };
+            let dot = self.axes.near(dot);
             chart.draw_series([Circle::new(dot, pen.px(5.0), VERMILION.filled())]).map_err(failed)?;
             let (x, y) = chart.backend_coord(&dot);
             let (range, _) = chart.plotting_area().get_pixel_range();

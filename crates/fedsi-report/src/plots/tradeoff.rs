@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{Axes, Panel, Pen, Plot, SOFT, failed};
-use super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, label};
+use super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, NAME_LETTERS, label};
 use crate::ReportError;
 
 /// One method: its means, and their deviations over seeds where there are any.
@@ -109,7 +109,10 @@ fn named<'a>(
     let mut leaders: Vec<Box4> = Vec::new();
     for (name, &(x, y)) in names.iter().zip(places) {
         let mark = (f64::from(x), f64::from(y));
-        let size = (unit * (LETTER_WIDTH * name.chars().count() as f64 + 4.0), unit * LINE_HEIGHT);
+        let size = (
+            unit * (LETTER_WIDTH * name.chars().take(NAME_LETTERS).count() as f64 + 4.0),
+            unit * LINE_HEIGHT,
+        );
         let cost = |(distance, found): &(f64, Box4)| {
             let on_names: f64 = taken.iter().map(|(_, other)| shared(*found, *other)).sum();
             let on_rest: f64 =

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Print results as JSON.
     #[arg(long, global = true, display_order = 100)]
     pub(crate) json: bool,
-    /// Show no progress, no warnings and no closing table.
+    /// Show no progress and no closing table; warnings about results are printed all the same.
     #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
     /// Print more log messages.
@@ -251,7 +251,7 @@ pub(crate) struct PredictArguments {
     /// The folder of a finished run.
     #[arg(long, value_name = "DIR")]
     pub(crate) run: PathBuf,
-    /// Whose model: a client's id (from 0), or its name.
+    /// Whose model: a client's exact name or, where no client has that name, its id (from 0).
     #[arg(long, value_name = "ID", required_unless_present = "fit", conflicts_with = "fit")]
     pub(crate) client: Option<String>,
     /// Instead of --client: fit a model to this labelled data of a new client, starting from what the run learned. CSV
@@ -264,9 +264,12 @@ pub(crate) struct PredictArguments {
     /// What to predict for: a CSV, NPY, safetensors (`inputs`) or PNG file, or a folder of PNG files.
     #[arg(long, value_name = "FILE")]
     pub(crate) input: PathBuf,
-    /// Where to write [default: stdout].
+    /// Where to write [default: stdout]; a file that another program wrote is not replaced.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Replace the file at --out whoever wrote it, but never an input or a file of a run.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// How to write [default: by the ending of --out, else csv; --json is the same as json].
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<RowFormat>,

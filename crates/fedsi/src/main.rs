@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod output;
+mod output_file;
 mod progress;
 mod remedy;
 mod stop;
@@ -22,6 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // For the whole process: clients are what runs in parallel, and sums of floats are those of one thread.
     faer::disable_global_parallelism();
+    stop::let_large_writes_fail();
     let arguments = Arguments::parse();
     let screen = progress::Screen::new(arguments.quiet);
     progress::log_to(&screen, arguments.verbose);

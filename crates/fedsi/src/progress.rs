@@ -35,11 +35,11 @@ impl Screen {
     }
 }
 
-/// Log lines: warnings always, more with -v; none below errors with --quiet.
+/// Log lines: warnings always, more with -v. --quiet is for progress and tables: a warning says that results are not what
+/// they seem, and a script needs that as much as a person does.
 pub(crate) fn log_to(screen: &Screen, verbose: u8) {
     let level = match (screen.quiet, verbose) {
-        (true, _) => tracing::Level::ERROR,
-        (false, 0) => tracing::Level::WARN,
+        (true, _) | (false, 0) => tracing::Level::WARN,
         (false, _) => tracing::Level::INFO,
     };
     tracing_subscriber::fmt()

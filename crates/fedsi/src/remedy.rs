@@ -6,6 +6,7 @@ use fedsi_compare::CompareError;
 use fedsi_data::DataError;
 use fedsi_fl::simulation::SnapshotError;
 use fedsi_fl::{ConfigError, StoreError};
+use fedsi_run::checkpoint::CheckpointError;
 use fedsi_run::saved::SavedError;
 use fedsi_run::{FolderError, RunError};
 
@@ -71,15 +72,26 @@ fn fixed_remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
 fn of_run(error: &RunError) -> Option<&'static str> {
     match error {
         RunError::Folder(error) => of_folder(error),
-        RunError::Snapshot { source: SnapshotError::Store(StoreError::NotHeld), .. } => {
+        RunError::Checkpoint(error) => of_checkpoint(error),
+        RunError::DataChanged { .. } => {
+            Some("put the data back as it was, or start a new run with fedsi run --force")
+        }
+        RunError::DataChangedWhileRead { .. } => Some("start again once nothing writes to it"),
+        RunError::States(_) => Some("resume that one, or start a new run with fedsi run"),
+        RunError::Origin(_) => Some(NEW_RUN),
+        _ => None,
+    }
+}
+
+fn of_checkpoint(error: &CheckpointError) -> Option<&'static str> {
+    match error {
+        CheckpointError::Snapshot { source: SnapshotError::Store(StoreError::NotHeld), .. } => {
             Some("give the folder that holds them with --state-dir, or start a new run with fedsi run")
         }
-        RunError::Snapshot { source: SnapshotError::Store(StoreError::NotStored), .. } => {
+        CheckpointError::Snapshot { source: SnapshotError::Store(StoreError::NotStored), .. } => {
             Some("leave --state-dir out, or start a new run with fedsi run")
         }
-        RunError::OtherSettings { .. } | RunError::Snapshot { .. } | RunError::MetricsCut { .. } => {
-            Some(NEW_RUN)
-        }
+        CheckpointError::OtherSettings { .. } | CheckpointError::Snapshot { .. } => Some(NEW_RUN),
         _ => None,
     }
 }
@@ -87,12 +99,12 @@ fn of_run(error: &RunError) -> Option<&'static str> {
 fn of_folder(error: &FolderError) -> Option<&'static str> {
     match error {
         FolderError::HoldsARun { .. } => Some("choose another folder with --out, or --force to replace it"),
-        FolderError::HalfReplaced { .. } => Some("start a new run with fedsi run --force"),
         FolderError::NotAFolder { .. }
         | FolderError::CannotBeMade { .. }
         | FolderError::CannotBeRead { .. }
         | FolderError::ForeignEntry { .. }
         | FolderError::ForeignFiles { .. }
+        | FolderError::Link { .. }
         | FolderError::JustTaken { .. } => Some(OTHER_FOLDER),
         _ => None,
     }
@@ -121,9 +133,12 @@ fn of_comparison(error: &CompareError) -> Option<&'static str> {
         }
         CompareError::Foreign { .. } => Some(OTHER_FOLDER),
         CompareError::InUse { .. } => Some("wait until it ends, or choose another folder with --out"),
-        CompareError::Differs { .. } => {
+        CompareError::Differs { .. } | CompareError::UnfinishedDiffers { .. } => {
             Some("choose another folder with --out, or --force to replace runs that differ")
         }
+        CompareError::OtherData { .. } => Some(
+            "the same command makes those that differ from the data as it is now again, once it is there",
+        ),
         CompareError::UnreadableSummary { .. } => {
             Some("choose another folder with --out, or --force to replace the run")
         }

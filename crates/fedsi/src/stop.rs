@@ -1,4 +1,5 @@
-//! Interrupts: after the first a run finishes its step and saves, after the second it ends immediately.
+//! Signals. Interrupts: after the first a run finishes its step and saves, after the second it ends immediately. A file
+//! that grows beyond its limit: an error of the write, as on a full disk.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,23 @@ pub(crate) fn listen() {
         tracing::warn!("interrupts end the process without saving: {error}");
     }
 }
+
+/// From now on a write beyond the limit of a file's size (`ulimit -f`) fails and is reported like any other; by default
+/// the system ends the process without a word. Called before any thread is started: they inherit it.
+#[cfg(unix)]
+pub(crate) fn let_large_writes_fail() {
+    use nix::sys::signal::{SigSet, Signal};
+
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    if let Err(error) = signals.thread_block() {
+        tracing::warn!("a file that grows beyond its limit ends the process: {error}");
+    }
+}
+
+/// Elsewhere there is no such signal.
+#[cfg(not(unix))]
+pub(crate) const fn let_large_writes_fail() {}
 
 /// Whether there was an interrupt.
 pub(crate) fn wanted() -> bool {

@@ -1,6 +1,9 @@
 //! Plain tables: words to the left, numbers to the right.
 
-use std::fmt::Write as _;
+use fedsi_data::shortened;
+
+/// Letters of a cell: whatever is put into a table, its lines stay lines.
+const LONGEST: usize = 120;
 
 /// Rows of cells under a heading, columns as wide as they need to be.
 #[derive(Debug, Default)]
@@ -16,7 +19,7 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| shortened(&cell, LONGEST)).collect());
     }
 }
 
@@ -36,10 +39,12 @@ impl std::fmt::Display for Table {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 let gap = if column == 0 { "" } else { "  " };
+                // A width given to a format must fit into 16 bits; spaces need not.
+                let space = " ".repeat(width.saturating_sub(cell.chars().count()));
                 if column < self.words {
-                    write!(line, "{gap}{cell:<width$}")?;
+                    line.extend([gap, cell, &space]);
                 } else {
-                    write!(line, "{gap}{cell:>width$}")?;
+                    line.extend([gap, &space, cell]);
                 }
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -51,4 +56,26 @@ impl std::fmt::Display for Table {
 /// Bytes in a unit that reads well.
 pub(crate) fn bytes(count: u64) -> String {
     indicatif::HumanBytes(count).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let mut table = Table::new(1, ["client", "n"]);
+        table.row(["a".to_owned(), "10".to_owned()]);
+        table.row(["bb".to_owned(), "5".to_owned()]);
+        assert_eq!(table.to_string(), "client   n\na       10\nbb       5\n");
+    }
+
+    #[test]
+    fn a_cell_as_long_as_a_file_stays_a_line() {
+        let mut table = Table::new(1, ["client", "n"]);
+        table.row(["x\n".repeat(70_000), "1".to_owned()]);
+        let text = table.to_string();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= LONGEST + 3) && text.contains('…'));
+    }
 }

@@ -44,9 +44,14 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
     let report = fedsi_report::write_comparison(path, &comparison);
     comparison.write(path)?;
     let report = report.context("the comparison is complete and saved, but its report failed")?;
+    let has_table = !json && (arguments.format.is_some() || !screen.quiet);
+    // The table says it.
+    if !has_table {
+        comparison.unranked().iter().for_each(|why| tracing::warn!("not ranked: {why}"));
+    }
     if json {
         print_json(&comparison)?;
-    } else if arguments.format.is_some() || !screen.quiet {
+    } else if has_table {
         print(&closing(arguments.format, &comparison, path, &report)?)?;
     }
     let failures = comparison.failures();

@@ -94,6 +94,8 @@ fn download(arguments: &FetchArguments, screen: &Screen, as_json: bool) -> anyho
             }
             FetchProgress::Checking { file } => bar.set_message(format!("checking {file}")),
             FetchProgress::Unpacking { file } => bar.set_message(format!("unpacking {file}")),
+            // Of no consequence for what is fetched: another mirror follows, or an error.
+            FetchProgress::Failed { .. } if screen.quiet => {}
             FetchProgress::Failed { file, mirror, reason } => {
                 tracing::warn!("{file} from {mirror}: {reason}");
             }

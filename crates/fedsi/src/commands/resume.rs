@@ -13,6 +13,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, screen: &Screen, json: bool) -
     let path: &Path = &arguments.dir;
     let folder = RunFolder::reopen(path)?;
     if path.join("summary.json").exists() {
+        run::clean_up_complete(&folder);
         if screen.quiet {
             return Ok(());
         }

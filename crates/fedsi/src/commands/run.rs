@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use fedsi_fl::Checked;
 use fedsi_fl::client::{PosteriorKind, PosteriorSummary};
+use fedsi_fl::config::COVERED_FILES;
 use fedsi_fl::scores::{Figure, Scores};
 use fedsi_metrics::Summary as Spread;
 use fedsi_report::ReportError;
@@ -55,6 +56,11 @@ pub(super) fn finish(
 ) -> anyhow::Result<()> {
     let Completed { summary, report } = completed;
     let report = report.context("the run is complete and saved, but its report failed")?;
+    // The closing text says it too.
+    if json || screen.quiet {
+        let warnings = summary.unscored_sentence().into_iter().chain(skipped_line(&summary));
+        warnings.for_each(|warning| tracing::warn!("{warning}"));
+    }
     if json {
         return print_json(&summary);
     }
@@ -77,6 +83,10 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         summary.rounds,
         summary.clients.len()
     )?;
+    let unscored = summary.unscored_lines();
+    if !unscored.is_empty() {
+        writeln!(text, "{}\n", unscored.join("\n"))?;
+    }
     write!(text, "{}", scores_table(summary))?;
     writeln!(text, "\n{}", pooling(summary))?;
     writeln!(text, "model evaluated: {}", config.method().evaluated)?;
@@ -113,16 +123,24 @@ fn exclusion_lines(summary: &Summary) -> String {
             trouble.left_out.iter().map(|(kind, count)| format!("{count} {}", kind.as_str())).collect();
         text.push_str(&format!("left out: {} updates ({})\n", trouble.total(), kinds.join(", ")));
     }
-    if trouble.skipped_rounds > 0 {
-        let (skipped, rounds) = (trouble.skipped_rounds, summary.rounds);
-        text.push_str(&format!(
-            "skipped: {skipped} of {rounds} rounds, with fewer updates than the quorum\n"
-        ));
+    if let Some(line) = skipped_line(summary) {
+        text.push_str(&format!("{line}\n"));
     }
     if let (Some(epsilon), Some(delta)) = (summary.epsilon, summary.delta) {
-        text.push_str(&format!("privacy: epsilon {epsilon:.2} at delta {delta:e}, for each client\n"));
+        text.push_str(&format!(
+            "privacy: epsilon {epsilon:.2} at delta {delta:e}, for each client; it covers {} and nothing else in the \
+             folder (docs/privacy.md)\n",
+            COVERED_FILES.join(" and ")
+        ));
     }
     text
+}
+
+/// How many rounds changed nothing, where there are any.
+fn skipped_line(summary: &Summary) -> Option<String> {
+    let (skipped, rounds) = (summary.trouble.skipped_rounds, summary.rounds);
+    (skipped > 0)
+        .then(|| format!("skipped: {skipped} of {rounds} rounds, with fewer updates than the quorum"))
 }
 
 /// The posterior of the personal models.
@@ -174,17 +192,25 @@ fn scores_table(summary: &Summary) -> Table {
     spread("median", |spread| Some(spread.median));
     spread("highest", |spread| Some(spread.max));
     spread("std over clients", |spread| spread.std_dev);
-    let samples: usize = clients.iter().map(|client| client.samples).sum();
+    let scored = clients.iter().filter(|client| client.scores.is_scored());
+    let samples: usize = scored.map(|client| client.samples).sum();
     line("all", samples.to_string(), &overall);
     table
 }
 
 /// How the last line of the table comes about.
-const fn pooling(summary: &Summary) -> &'static str {
-    match summary.scores {
+fn pooling(summary: &Summary) -> String {
+    let coverage = summary.coverage();
+    let scored = if coverage.scored_clients < coverage.tested_clients {
+        "; of the clients that were scored"
+    } else {
+        ""
+    };
+    let text = match summary.scores {
         Scores::Classification { .. } => {
             "all: accuracy is the mean over clients, the rest is pooled over all test samples"
         }
         Scores::Regression { .. } => "all: pooled over all test samples, in the units of the data",
-    }
+    };
+    format!("{text}{scored}")
 }

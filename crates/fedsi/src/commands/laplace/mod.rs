@@ -3,6 +3,7 @@
 mod case;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use crate::args::LaplaceArguments;
 use crate::output::{BadInput, print, print_json};
+use crate::output_file::inspect;
 use case::Case;
 
 /// The figures of a posterior besides the arrays; `seconds` are those of curvature, selection and posterior.
@@ -38,6 +40,8 @@ pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> 
         let path = arguments.out.display();
         return Err(BadInput(format!("--out {path}: there is no folder {}", missing.display())).into());
     }
+    let inputs = ["case.json", "model.safetensors", "data.safetensors"].map(|name| arguments.case.join(name));
+    inspect(&arguments.out, &inputs.each_ref().map(PathBuf::as_path))?;
     let tolerance = if arguments.exact { 0.0 } else { arguments.tolerance };
     if !(tolerance.is_finite() && tolerance >= 0.0) {
         return Err(BadInput(format!("--tolerance {tolerance}: expected a finite number, 0 or above")).into());
@@ -46,6 +50,10 @@ pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> 
         .find(&RuleName::from(&*arguments.rule))
         .map_err(|error| BadInput(format!("--rule: {error}")))?;
     let size = size(arguments.subnetwork.as_deref(), &*rule, &case)?;
+    // A rule with a size of its own takes as many as it finds.
+    if !rule.has_own_size() {
+        refuse_too_large(size, fedsi_fl::memory::available())?;
+    }
     let (summary, arrays) = posterior(case, &*rule, size, tolerance, arguments.seed)?;
     let path = &arguments.out;
     write_tensors(path, &arrays, None)
@@ -57,6 +65,21 @@ pub(crate) fn laplace(arguments: &LaplaceArguments, quiet: bool, json: bool) -> 
         return Ok(());
     }
     print(&closing(&summary, arguments)?)
+}
+
+/// The GGN and the covariance are written whole, and are there as numbers and as bytes: refused before any of it is made
+/// where that cannot fit.
+fn refuse_too_large(size: usize, available: Option<u64>) -> Result<(), BadInput> {
+    let needed = 4.0 * 8.0 * (size as f64).powi(2);
+    match available {
+        Some(available) if needed > available as f64 => Err(BadInput(format!(
+            "a subnetwork of {size} parameters needs at least {:.1} GB of memory and {:.1} GB can be had: choose fewer \
+             with --subnetwork",
+            needed / 1e9,
+            available as f64 / 1e9
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// How many parameters: a number, a percentage, or what the case says.
@@ -158,4 +181,20 @@ fn closing(summary: &LaplaceSummary, arguments: &LaplaceArguments) -> anyhow::Re
     )?;
     writeln!(text, "\nfile: {}", arguments.out.display())?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_covariance_that_cannot_fit_is_refused() {
+        assert!(refuse_too_large(1_000, Some(1 << 30)).is_ok() && refuse_too_large(usize::MAX, None).is_ok());
+        let error = refuse_too_large(10_000, Some(1 << 30)).unwrap_err().to_string();
+        assert!(
+            error.contains("10000 parameters needs at least 3.2 GB") && error.contains("1.1 GB can be had"),
+            "{error}"
+        );
+        assert!(refuse_too_large(usize::MAX, Some(u64::MAX)).is_err());
+    }
 }

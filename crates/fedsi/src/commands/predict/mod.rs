@@ -1,25 +1,28 @@
 //! `fedsi predict`.
 
+mod client;
 mod rows;
+mod target;
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use fedsi_data::{InputForm, Task, read_inputs, read_labelled};
 use fedsi_run::saved::{AbstentionGoal, SavedModel, SavedRun, Threshold};
-use fedsi_run::write_whole;
 
 use crate::args::{PredictArguments, RowFormat};
 use crate::output::{BadInput, print};
 use crate::progress::Screen;
+use client::ChosenClient;
 use rows::Sheet;
 
 pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
     let goal = goal(arguments)?;
     let format = format(arguments, json)?;
-    refuse_unwritable(arguments.out.as_deref())?;
+    target::target(arguments)?;
     let run = SavedRun::open(&arguments.run)?;
-    let client = arguments.client.as_deref().map(|wanted| run.find(wanted)).transpose()?;
+    let chosen = arguments.client.as_deref().map(|wanted| ChosenClient::find(&run, wanted)).transpose()?;
+    let client = chosen.as_ref().map(|chosen| chosen.id);
     let model = match (client, &arguments.fit) {
         (Some(client), _) => run.client(client)?,
         (None, Some(data)) => fit(&run, data, arguments)?,
@@ -32,14 +35,17 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
     let found = |goal| Threshold::find(&run, client, goal, model.target_scaling());
     let threshold = goal.map(found).transpose()?;
     let predicted = model.predict(&inputs.inputs)?;
+    if let Some(chosen) = &chosen {
+        chosen.tell(screen.quiet)?;
+    }
     let uncertainty = predicted.uncertainty(model.target_scaling());
     let abstain = threshold.map(|threshold| threshold.abstains(&uncertainty));
-    if let (Some(threshold), false) = (&threshold, screen.quiet) {
-        print_threshold(threshold, client, model.task())?;
+    if let Some(threshold) = &threshold {
+        tell_threshold(threshold, client, model.task(), screen.quiet)?;
     }
     let sheet = Sheet {
         run: &run,
-        client,
+        client: chosen.as_ref(),
         fit: arguments.fit.as_deref(),
         model: &model,
         names: inputs.names.as_deref(),
@@ -51,10 +57,7 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
         RowFormat::Csv => sheet.csv()?,
         RowFormat::Json => sheet.json()?,
     };
-    match &arguments.out {
-        Some(path) => Ok(write_whole(path, text.as_bytes())?),
-        None => print(&text),
-    }
+    if target::write(arguments, &text)? { Ok(()) } else { print(&text) }
 }
 
 /// A model for a client that the run did not have.
@@ -90,19 +93,6 @@ fn format(arguments: &PredictArguments, json: bool) -> Result<RowFormat, BadInpu
     Ok(arguments.format.unwrap_or(if json { RowFormat::Json } else { by_ending }))
 }
 
-/// A path that cannot be written is refused before the work.
-fn refuse_unwritable(out: Option<&Path>) -> Result<(), BadInput> {
-    let Some(path) = out else { return Ok(()) };
-    let bad = |reason: &str| Err(BadInput(format!("--out {}: {reason}", path.display())));
-    match path.parent() {
-        _ if path.is_dir() => bad("it is a folder; name a file in it"),
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            bad("its folder does not exist; make it first")
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Images given as floats from 0 to 1 are numbers all the same, and nonsense to a network that takes -1 to 1.
 fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
     let array = path.extension().is_some_and(|ending| ending == "npy" || ending == "safetensors");
@@ -111,12 +101,20 @@ fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
     }
 }
 
-/// Prints the threshold, and its coverage and risk on the test samples.
-fn print_threshold(threshold: &Threshold, client: Option<usize>, task: Task) -> anyhow::Result<()> {
+/// Tells the threshold, and its coverage and risk on the test samples. That nothing is answered is a warning.
+fn tell_threshold(
+    threshold: &Threshold,
+    client: Option<usize>,
+    task: Task,
+    quiet: bool,
+) -> anyhow::Result<()> {
     let whose = client.map_or("all clients".to_owned(), |client| format!("client {client}"));
     let found = format!("found on {} test samples of {whose}", threshold.samples);
     let text = match (threshold.uncertainty, task) {
-        (None, _) => format!("warning: every row abstains: no threshold keeps this risk ({found})"),
+        (None, _) => {
+            tracing::warn!("every row abstains: no threshold keeps this risk ({found})");
+            return Ok(());
+        }
         (Some(uncertainty), Task::Classification { .. }) => format!(
             "abstaining below a probability of {:.4}, {found}: there it answers {:.1}% with {:.1}% wrong; an estimate, \
              no guarantee",
@@ -129,5 +127,5 @@ fn print_threshold(threshold: &Threshold, client: Option<usize>, task: Task) -> 
             100.0 * threshold.coverage
         ),
     };
-    Ok(writeln!(io::stderr(), "{text}")?)
+    if quiet { Ok(()) } else { Ok(writeln!(io::stderr(), "{text}")?) }
 }

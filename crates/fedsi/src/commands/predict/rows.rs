@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
+use fedsi_data::csv_text;
 use fedsi_metrics::HALF_WIDTH_95;
 use fedsi_run::saved::{AbstentionGoal, Predicted, SavedModel, SavedRun, Threshold, most_probable};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::client::ChosenClient;
+
 /// Everything that is written.
 pub(super) struct Sheet<'a> {
     pub(super) run: &'a SavedRun,
     /// None: a new client.
-    pub(super) client: Option<usize>,
+    pub(super) client: Option<&'a ChosenClient>,
     pub(super) fit: Option<&'a Path>,
     pub(super) model: &'a SavedModel,
     /// Names of the rows, where they have any.
@@ -134,10 +137,11 @@ impl<'a> Sheet<'a> {
     /// CSV: a header, then a row a sample.
     pub(super) fn csv(&self) -> anyhow::Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.header())?;
+        // Names come from data and files; all else is a number or a word of ours.
+        writer.write_record(self.header().iter().map(|name| csv_text(name).into_owned()))?;
         let key = |key: Key<'_>| match key {
             Key::Number(number) => number.to_string(),
-            Key::Name(name) => name.to_owned(),
+            Key::Name(name) => csv_text(name).into_owned(),
         };
         for at in 0..self.predicted.len() {
             // `Debug`, because `Display` writes a tiny number with all its zeros.
@@ -145,7 +149,7 @@ impl<'a> Sheet<'a> {
             let cells = match self.row(at) {
                 Row::Class(row) => {
                     let mut cells = vec![key(row.row), row.class.to_string()];
-                    cells.extend(row.name.map(str::to_owned));
+                    cells.extend(row.name.map(|name| csv_text(name).into_owned()));
                     cells.extend([
                         format!("{:?}", row.probability),
                         number(row.entropy),
@@ -174,13 +178,14 @@ impl<'a> Sheet<'a> {
     /// JSON: what was used, then `rows`, a line each.
     pub(super) fn json(&self) -> anyhow::Result<String> {
         let config = self.run.config();
-        let name = |id: usize| self.run.clients().iter().find(|client| client.id == id)?.name.clone();
         let mut head = json!({
             "run": self.run.path().display().to_string(),
             "method": config.method,
             "dataset": fedsi_run::dataset_name(config),
-            "client": self.client,
-            "client_name": self.client.and_then(name),
+            "client": self.client.map(|client| client.id),
+            "client_name": self.client.and_then(|client| client.name.as_deref()),
+            "client_by": self.client.map(|client| client.by.as_str()),
+            "client_with_that_id": self.client.and_then(|client| client.with_that_id),
             "fit": self.fit.map(|path| path.display().to_string()),
             "class_names": self.model.class_names(),
             "threshold": self.threshold(),

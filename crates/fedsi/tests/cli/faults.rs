@@ -1,5 +1,6 @@
 //! Faults and privacy from end to end.
 
+use fedsi_fl::config::{COVERED_FILES, UNCOVERED_FILES};
 use serde_json::Value;
 
 use crate::bad_input::refuses;
@@ -47,22 +48,117 @@ fn fedsi_stands_a_federation_in_trouble() {
 #[test]
 fn the_closing_words_tell_of_faults_and_privacy() {
     let scratch = Scratch::new();
-    let typed =
-        ["run", "--method", "fedrep", "--rounds", "4", "--clients", "6", "--epochs", "1", "--out", "r"];
-    let private = ["--set", "privacy.noise=1", "--set", "privacy.clip=1", "--set", "faults.drop=0.6"];
-    let ended = scratch.succeeds(&[&typed[..], &private].concat());
-    for expected in
-        ["left out: ", " dropped)", "skipped: ", " of 4 rounds", "privacy: epsilon ", " at delta 1e-5"]
-    {
-        assert!(ended.stdout.contains(expected), "no `{expected}` in:\n{}", ended.stdout);
+    let typed = ["run", "--method", "fedrep", "--rounds", "4", "--clients", "6", "--epochs", "1"];
+    let faults = ["--set", "faults.drop=0.6"];
+    let private = ["--set", "privacy.noise=1", "--set", "privacy.clip=1"];
+    let without = scratch.succeeds(&[&typed[..], &faults, &["--out", "open"]].concat());
+    let ended = scratch.succeeds(&[&typed[..], &faults, &private, &["--out", "r"]].concat());
+    for (ended, expected) in [
+        (&without, &["left out: ", " dropped)", "skipped: ", " of 4 rounds"][..]),
+        (&ended, &["left out: ", " dropped)", "privacy: epsilon ", " at delta 1e-5"]),
+    ] {
+        for expected in expected {
+            assert!(ended.stdout.contains(expected), "no `{expected}` in:\n{}", ended.stdout);
+        }
+        assert!(
+            !ended.stderr.contains("WARN"),
+            "faults that were asked for are no warning: {}",
+            ended.stderr
+        );
     }
-    assert!(!ended.stderr.contains("WARN"), "faults that were asked for are no warning: {}", ended.stderr);
+    assert!(!ended.stdout.contains("skipped: "), "with privacy no round is skipped:\n{}", ended.stdout);
     let summary = scratch.json("r/summary.json");
     let lines = scratch.json_lines("r/metrics.jsonl");
     assert_eq!(summary["delta"], 1e-5);
     assert_eq!(summary["epsilon"], lines[3]["epsilon"]);
     let epsilons: Vec<f64> = lines.iter().map(|line| line["epsilon"].as_f64().unwrap()).collect();
     assert!(epsilons.is_sorted_by(|a, b| a < b), "{epsilons:?}");
+}
+
+/// What is published depends on a key that is nowhere: the same command gives other noise, and no file keeps the key.
+#[test]
+fn noise_cannot_be_repeated_from_what_a_run_leaves() {
+    let scratch = Scratch::new();
+    let run = |name: &str| {
+        let typed =
+            ["run", "--method", "fedavg", "--rounds", "2", "--clients", "4", "--epochs", "1", "--json"];
+        let private = ["--set", "privacy.noise=1", "--set", "privacy.clip=1", "--out", name];
+        scratch.succeeds(&[&typed[..], &private].concat());
+        let folder = scratch.path(name);
+        let left: Vec<String> = std::fs::read_dir(folder.join("checkpoint"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, ["server.safetensors"], "checkpoints, which have the key, are removed");
+        for (path, content) in scratch.below(name) {
+            let covered = COVERED_FILES.contains(&path.as_str());
+            let uncovered = UNCOVERED_FILES.iter().any(|(file, _)| {
+                let folder = file.split('*').next().unwrap_or(file);
+                path == *file || path.starts_with(&format!("{folder}/"))
+            });
+            assert!(covered != uncovered || content.is_none(), "{path} is in neither list, or in both");
+        }
+        for file in ["summary.json", "config.toml", "metrics.jsonl", "checkpoint/server.safetensors"] {
+            let bytes = std::fs::read(folder.join(file)).unwrap();
+            assert!(!String::from_utf8_lossy(&bytes).contains("privacy_key"), "{file}");
+        }
+        std::fs::read(folder.join("checkpoint/server.safetensors")).unwrap()
+    };
+    assert_ne!(run("a"), run("b"));
+}
+
+/// A delta at which one client may be known completely is allowed, and said.
+#[test]
+fn a_delta_that_promises_nothing_is_warned_of() {
+    let scratch = Scratch::new();
+    let typed =
+        ["run", "--method", "fedavg", "--rounds", "1", "--clients", "3", "--epochs", "1", "--out", "r"];
+    let private = ["--set", "privacy.noise=1", "--set", "privacy.clip=1", "--set", "privacy.delta=0.4"];
+    let ended = scratch.succeeds(&[&typed[..], &private].concat());
+    assert!(ended.stderr.contains("WARN") && ended.stderr.contains("privacy.delta"), "{}", ended.stderr);
+}
+
+/// A table of one's own with privacy: scales and classes are given, not looked for in everybody's rows.
+#[test]
+fn a_table_with_privacy_needs_no_look_at_all_rows() {
+    let scratch = Scratch::new();
+    let rows = |client: usize| {
+        (0..6).map(move |row| format!("{}.5,c{client},{}\n", row % 3, ["no", "yes"][row % 2]))
+    };
+    let table: String = (0..5).flat_map(rows).collect();
+    scratch.write("t.csv", format!("x,who,sick\n{table}"));
+    let typed = [
+        "run",
+        "--method",
+        "fedavg",
+        "--dataset",
+        "files",
+        "--rounds",
+        "2",
+        "--epochs",
+        "1",
+        "--set",
+        "data.files.train=t.csv",
+        "--set",
+        "data.files.target=sick",
+        "--set",
+        "data.files.client=who",
+        "--set",
+        "partition.kind=natural",
+        "--set",
+        "privacy.noise=1",
+        "--set",
+        "privacy.clip=1",
+    ];
+    let fixed = ["--set", "data.files.standardize=false"];
+    refuses(
+        &scratch,
+        &typed,
+        &[(&[], &["data.files.standardize", "false", "ranges"]), (&fixed, &["data.files.classes"])],
+    );
+    let listed = ["--set", "data.files.classes=[\"no\", \"yes\"]", "--out", "r", "--json"];
+    let summary = scratch.succeeds(&[&typed[..], &fixed, &listed].concat()).json();
+    assert!(summary["epsilon"].as_f64().is_some_and(|epsilon| epsilon > 0.0), "{summary}");
 }
 
 #[test]

@@ -125,20 +125,106 @@ fn a_config_that_a_person_wrote_is_no_run() {
     refused(&scratch, &run(&["--out", "r", "--force"]), &["r holds files that fedsi did not write", "--out"]);
 }
 
-#[test]
-fn a_run_left_aside_by_a_crash_is_not_lost_unasked() {
-    let (scratch, _) = with_a_run();
+/// What a process did that was killed while it replaced the run in `r`, up to the writing of the new config.
+fn replaced_halfway(scratch: &Scratch, moved: &[&str], new_config: bool) {
     std::fs::create_dir(scratch.path("r/.fedsi-replaced")).unwrap();
-    for name in ["config.toml", "summary.json", "clients"] {
-        std::fs::rename(
-            scratch.path(&format!("r/{name}")),
-            scratch.path(&format!("r/.fedsi-replaced/{name}")),
-        )
-        .unwrap();
+    for name in moved {
+        let aside = scratch.path(&format!("r/.fedsi-replaced/{name}"));
+        std::fs::rename(scratch.path(&format!("r/{name}")), aside).unwrap();
     }
-    refused(&scratch, &run(&["--out", "r"]), &["r holds a run already", "--force"]);
-    scratch.succeeds(&run(&["--out", "r", "--force"]));
-    assert!(!scratch.path("r/.fedsi-replaced").exists(), "what was replaced is gone");
+    if new_config {
+        scratch.write("r/config.toml", "# Written by fedsi 0.2.0.\nrounds = 7\n");
+    }
+}
+
+/// However far a replacement had come when its process was killed, whoever looks next finds the old run, and says so.
+#[test]
+fn a_run_left_aside_by_a_crash_is_put_back() {
+    let commands: [(&[&str], i32); 5] = [
+        (&run(&["--out", "r"]), 2),
+        (&["resume", "r"], 0),
+        (&["report", "r"], 0),
+        (&run(&["--out", "r", "--force", "--dataset=mnist", "--data-dir=nowhere"]), 2),
+        (&["predict", "--run=r", "--client=0", "--input=none.csv"], 2),
+    ];
+    for (index, (command, code)) in commands.into_iter().enumerate() {
+        let (scratch, before) = with_a_run();
+        let moved: &[&str] = [&["config.toml"][..], &["config.toml", "summary.json", "clients"]][index % 2];
+        replaced_halfway(&scratch, moved, index > 1);
+        let ended = scratch.fedsi(command);
+        assert_eq!(ended.code, Some(code), "fedsi {}: {}", command.join(" "), ended.stderr);
+        assert!(ended.stderr.contains("the run is back as it was"), "{}", ended.stderr);
+        let mut after = scratch.everything();
+        // A page made again is another page; nothing else changes.
+        for (name, content) in &before {
+            if name.ends_with("report.html") {
+                after.insert(name.clone(), content.clone());
+            }
+        }
+        assert!(after == before, "fedsi {}: {:?}", command.join(" "), after.keys());
+    }
+}
+
+/// A replacement that had been decided is not undone: what is left of the old run goes.
+#[test]
+fn a_replacement_that_was_decided_stands() {
+    let (scratch, _) = with_a_run();
+    replaced_halfway(&scratch, &["summary.json", "clients"], false);
+    scratch.succeeds(&["resume", "r", "--quiet"]);
+    assert!(!scratch.path("r/.fedsi-replaced").exists());
+    assert!(scratch.path("r/summary.json").is_file(), "the run was made to its end");
+}
+
+/// What a person keeps in a run's folders is neither deleted nor written through.
+#[cfg(unix)]
+#[test]
+fn files_and_links_of_others_are_neither_deleted_nor_followed() {
+    use std::os::unix::fs::symlink;
+    let (scratch, _) = with_a_run();
+    scratch.write("r/plots/mine.svg", "years of work");
+    let force = run(&["--out", "r", "--seed", "2", "--force"]);
+    refused(&scratch, &force, &["plots/mine.svg", "not part of a run"]);
+    std::fs::remove_file(scratch.path("r/plots/mine.svg")).unwrap();
+    // Somebody else's folder where a replaced run would be set aside, and a link among the run's own names.
+    scratch.write("other/config.toml", "# Written by fedsi 0.2.0.\nmine = true\n");
+    symlink(scratch.path("other"), scratch.path("r/.fedsi-replaced")).unwrap();
+    refused(&scratch, &force, &[".fedsi-replaced", "symbolic link"]);
+    std::fs::remove_file(scratch.path("r/.fedsi-replaced")).unwrap();
+    for (name, target) in [("metrics.jsonl", "other/config.toml"), ("checkpoint", "other")] {
+        let kept = scratch.path("kept");
+        std::fs::rename(scratch.path(&format!("r/{name}")), &kept).unwrap();
+        let summary = scratch.bytes("r/summary.json");
+        std::fs::remove_file(scratch.path("r/summary.json")).unwrap();
+        symlink(scratch.path(target), scratch.path(&format!("r/{name}"))).unwrap();
+        refused(&scratch, &["resume", "r"], &[name, "symbolic link"]);
+        refused(&scratch, &force, &[name, "symbolic link"]);
+        std::fs::remove_file(scratch.path(&format!("r/{name}"))).unwrap();
+        std::fs::rename(&kept, scratch.path(&format!("r/{name}"))).unwrap();
+        scratch.write("r/summary.json", summary);
+    }
+}
+
+/// Of several that replace a run at once one wins, and what is left is all of one of them.
+#[test]
+fn runs_that_replace_at_once_are_not_mixed() {
+    let (scratch, _) = with_a_run();
+    for race in 0..4 {
+        let seeds = [(10 + 2 * race).to_string(), (11 + 2 * race).to_string()];
+        let ended: Vec<_> = std::thread::scope(|scope| {
+            let one = |seed: &str| scratch.fedsi(&run(&["--out", "r", "--force", "--seed", seed]));
+            let started: Vec<_> = seeds.iter().map(|seed| scope.spawn(move || one(seed))).collect();
+            started.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        for ended in &ended {
+            assert!(matches!(ended.code, Some(0 | 2)), "{}", ended.stderr);
+        }
+        assert!(ended.iter().any(|ended| ended.code == Some(0)), "nobody won: {ended:?}");
+        let seed = scratch.json("r/summary.json")["seed"].as_u64().unwrap();
+        let config = scratch.text("r/config.toml");
+        assert!(config.contains(&format!("\nseed = {seed}\n")), "config and summary are of two runs");
+        scratch.succeeds(&["report", "r", "--quiet"]);
+        assert!(!scratch.path("r/.fedsi-replaced").exists() && !scratch.path("r/.fedsi-lock").exists());
+    }
 }
 
 #[test]

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_input;
+mod changed;
 mod commands;
 mod compare;
 mod faults;
 mod fetch;
 mod folders;
 mod laplace;
+mod limits;
 mod own_data;
 mod predict;
 mod repeatable;
@@ -16,4 +18,5 @@ mod report;
 mod resume;
 mod run;
 mod support;
+mod unscored;
 mod version_0_1;

@@ -369,6 +369,83 @@ fn columns_classes_and_clients_go_by_name() {
 }
 
 #[test]
+fn it_says_which_client_it_took() {
+    let scratch = Scratch::new();
+    // Client 0 is named 1, client 1 is named 2.
+    scratch.write("t.csv", clinic().replace("bergen", "1").replace("oslo", "2"));
+    scratch.write("x.csv", "age,dose\n25,0.5\n55,0.5\n");
+    let mut all = vec!["run", "--method", "local", "--rounds", "2", "--out", "r", "--quiet"];
+    let set = [
+        "data.dataset=files",
+        "data.files.train=t.csv",
+        "data.files.client=site",
+        "data.files.target=outcome",
+    ];
+    all.extend(set.iter().flat_map(|setting| ["--set", setting]));
+    scratch.succeeds(&all);
+    let ask = |client: &str, more: &[&str]| {
+        let all = [&["predict", "--run", "r", "--input", "x.csv", "--client", client], more].concat();
+        scratch.succeeds(&all)
+    };
+    for (client, said, id, by) in [
+        ("2", "client 1 `2` (by name)\n", 1, "name"),
+        ("0", "client 0 `1` (by id)\n", 0, "id"),
+        ("1", " WARN client 0 `1` (by name; it is also the id of client 1)\n", 0, "name"),
+    ] {
+        let ended = ask(client, &["--json"]);
+        assert_eq!(ended.stderr, said);
+        let found = ended.json();
+        assert_eq!((&found["client"], &found["client_by"]), (&id.into(), &by.into()), "{client}");
+        let other = if client == "1" { Value::from(1) } else { Value::Null };
+        assert_eq!(found.get("client_with_that_id").unwrap_or(&Value::Null), &other, "{client}");
+    }
+    // Quiet hides what is plain, and no doubt.
+    assert_eq!(ask("2", &["-q"]).stderr, "");
+    assert!(ask("1", &["-q"]).stderr.contains("it is also the id of client 1"));
+}
+
+#[cfg(unix)]
+#[test]
+fn predictions_overwrite_nothing_but_predictions() {
+    let scratch = Scratch::new();
+    scratch.write("x.npy", npy("|u1", "1, 784", &[0; 784]));
+    scratch.write("fit.csv", "mine");
+    scratch.write("notes.csv", "age,dose\n25,1\n");
+    scratch.write("empty.csv", "");
+    std::fs::hard_link(scratch.path("x.npy"), scratch.path("hard.npy")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("x.npy"), scratch.path("soft.npy")).unwrap();
+    for (name, content) in digits().below("r") {
+        if let Some(content) = content {
+            scratch.write(&format!("r/{name}"), content);
+        }
+    }
+    let ask = |out: &str, more: &[&str]| {
+        let all = [&["predict", "--run", "r", "--client", "1", "--input", "x.npy", "--out", out], more];
+        scratch.fedsi(&all.concat())
+    };
+    let before = scratch.everything();
+    for force in [&[][..], &["--force"]] {
+        for out in ["x.npy", "hard.npy", "soft.npy", "r/../x.npy"] {
+            refused(&ask(out, force), &[out, "the same file as x.npy, which is read"]);
+        }
+        for out in ["r/summary.json", "r/clients/1.safetensors", "r/report.html"] {
+            refused(&ask(out, force), &[out, "a file of r, which is read"]);
+        }
+    }
+    refused(&ask("notes.csv", &[]), &["notes.csv", "fedsi predict did not write it", "--force"]);
+    let fit = ["predict", "--run", "r", "--fit", "fit.csv", "--input", "x.npy", "--out", "fit.csv"];
+    refused(&scratch.fedsi(&fit), &["the same file as fit.csv"]);
+    assert_eq!(scratch.everything(), before, "nothing has changed");
+    // Its own files it replaces, of either format, and empty ones; with --force others too.
+    for out in ["p.csv", "p.csv", "p.json", "p.json", "empty.csv"] {
+        let ended = ask(out, &[]);
+        assert_eq!(ended.code, Some(0), "{out}: {}", ended.stderr);
+    }
+    assert_eq!(ask("notes.csv", &["--force"]).code, Some(0));
+    assert_eq!(scratch.text("notes.csv"), scratch.text("p.csv"));
+}
+
+#[test]
 fn values_come_with_their_intervals() {
     let scratch = Scratch::new();
     let mut text = "a,b,days\n".to_owned();

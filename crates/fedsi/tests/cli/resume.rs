@@ -5,6 +5,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::bad_input::refuses;
 use crate::support::Scratch;
 
@@ -20,14 +22,14 @@ const RUN: [&str; 8] = [
     "--threads=1",
 ];
 
-fn start(scratch: &Scratch, arguments: &[&str]) -> Child {
+pub(crate) fn start(scratch: &Scratch, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedsi"));
     command.args(arguments).current_dir(scratch.path("")).stdout(Stdio::null());
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Waits for something to be there while the program runs; whether it came before the program ended.
-fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
+pub(crate) fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
     let started = Instant::now();
     while !there() {
         if child.try_wait().unwrap().is_some() {
@@ -39,7 +41,7 @@ fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
     true
 }
 
-fn lines(scratch: &Scratch, out: &str) -> usize {
+pub(crate) fn lines(scratch: &Scratch, out: &str) -> usize {
     fs::read_to_string(scratch.path(&format!("{out}/metrics.jsonl"))).map_or(0, |text| text.lines().count())
 }
 
@@ -48,7 +50,7 @@ fn results(scratch: &Scratch, out: &str) -> BTreeMap<String, Option<Vec<u8>>> {
     scratch.below(out).into_iter().filter(|(name, _)| name.ends_with(".safetensors")).collect()
 }
 
-fn same(scratch: &Scratch, resumed: &str, whole: &str, what: &str) {
+pub(crate) fn same(scratch: &Scratch, resumed: &str, whole: &str, what: &str) {
     let (found, expected) = (results(scratch, resumed), results(scratch, whole));
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{what}: other files");
     for (name, bytes) in &expected {
@@ -195,15 +197,18 @@ fn what_cannot_be_resumed_is_refused_with_the_reason() {
             (&["mine/notes.txt"], &["is not the folder of a run"]),
         ],
     );
-    // A checkpoint from the future, and one of other settings.
-    let checkpoints = half_a_run(&scratch);
-    let newest = format!("half/{}", checkpoints[checkpoints.len() - 1]);
-    let bytes = scratch.bytes(&newest);
-    let mut newer = bytes.clone();
-    newer[8] = 200;
-    scratch.write(&newest, &newer);
-    refuses(&scratch, &["resume"], &[(&["half"], &["version 200", "newer fedsi"])]);
-    scratch.write(&newest, &bytes);
+    // Checkpoints from the future, and of other settings.
+    let checkpoints: Vec<String> =
+        half_a_run(&scratch).into_iter().map(|name| format!("half/{name}")).collect();
+    let kept: Vec<Vec<u8>> = checkpoints.iter().map(|name| scratch.bytes(name)).collect();
+    let newer = |bytes: &Vec<u8>| {
+        let (version, body) = ([200, 0, 0, 0], &bytes[44..]);
+        let sum = Sha256::new().chain_update(version).chain_update(body).finalize();
+        [&bytes[..8], &version, &sum[..], body].concat()
+    };
+    checkpoints.iter().zip(&kept).for_each(|(name, bytes)| scratch.write(name, newer(bytes)));
+    refuses(&scratch, &["resume"], &[(&["half"], &["version 200", "the fedsi that wrote it"])]);
+    checkpoints.iter().zip(&kept).for_each(|(name, bytes)| scratch.write(name, bytes));
     let config = scratch.text("half/config.toml");
     scratch.write("half/config.toml", config.replace("batch_size = 50", "batch_size = 40"));
     refuses(&scratch, &["resume"], &[(&["half"], &["other settings"])]);

@@ -31,6 +31,7 @@ fn a_run_without_arguments_leaves_every_file_of_the_contract() {
             "plots",
             "predictions.safetensors",
             "report.html",
+            "run.json",
             "summary.json",
         ]
         .map(str::to_owned),

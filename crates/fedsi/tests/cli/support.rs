@@ -96,7 +96,8 @@ impl Scratch {
         self.text(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Everything below, hidden files and empty folders included, with the content of files.
+    /// Everything below, empty folders included, with the content of files; but no hidden files of fedsi's: a process that
+    /// was killed leaves a lock or a temporary file, and the next one removes it.
     pub(crate) fn everything(&self) -> BTreeMap<String, Option<Vec<u8>>> {
         self.below("")
     }
@@ -111,6 +112,9 @@ impl Scratch {
             {
                 let path = entry.unwrap().path();
                 let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+                if path.is_file() && name.rsplit('/').next().is_some_and(|last| last.starts_with(".fedsi-")) {
+                    continue;
+                }
                 found.insert(name, path.is_file().then(|| fs::read(&path).unwrap()));
                 if path.is_dir() {
                     folders.push(path);

@@ -109,6 +109,24 @@ fn equal_calls_give_equal_bytes() {
 }
 
 #[test]
+fn its_inputs_are_never_overwritten() {
+    let (scratch, folder) = (Scratch::new(), case("case-mlp"));
+    let names = ["case.json", "model.safetensors", "data.safetensors"];
+    for name in names {
+        scratch.write(&format!("case/{name}"), fs::read(folder.join(name)).unwrap());
+    }
+    fs::hard_link(scratch.path("case/data.safetensors"), scratch.path("link.safetensors")).unwrap();
+    let before = scratch.everything();
+    let inside = names.map(|name| format!("case/{name}"));
+    for out in inside.iter().map(String::as_str).chain(["link.safetensors"]) {
+        let ended = scratch.fedsi(&["laplace", "--case", "case", "--out", out]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("which is read; name another file"), "{}", ended.stderr);
+    }
+    assert_eq!(scratch.everything(), before);
+}
+
+#[test]
 fn bad_cases_are_refused_in_a_line_that_names_the_fault() {
     let text = fs::read_to_string(case("case-mlp").join("case.json")).unwrap();
     let (model, data) =

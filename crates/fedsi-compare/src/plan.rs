@@ -114,18 +114,19 @@ impl PlannedRun {
                 None => Ok(RunState::Missing),
             };
         }
-        let is_new = summary.as_ref().is_some_and(|summary| summary.run.is_some());
-        let data = match self.data_change(&path, is_new, files) {
+        let origin = match Origin::read(&path) {
             Err(_) if force => return Ok(RunState::Missing),
-            data => data?,
+            origin => origin.map_err(RunError::from)?,
         };
-        if let (Some(Summary { run: Some(id), .. }), Some(origin)) =
-            (&summary, Origin::read(&path).map_err(RunError::from)?)
-            && run_id(&self.config, &origin).ok().as_ref() != Some(id)
-        {
-            let reason = "its config.toml or run.json is not the one that it was made with".to_owned();
-            return Ok(RunState::Outdated { reason });
-        }
+        let id = summary.as_ref().and_then(|summary| summary.run.as_ref());
+        let data = match (&origin, id) {
+            (Some(origin), Some(id)) if run_id(&self.config, origin).ok().as_ref() != Some(id) => {
+                Err("its config.toml or run.json is not the one that it was made with".to_owned())
+            }
+            (Some(origin), _) => self.data_change(origin, files),
+            (None, Some(_)) => Err("its run.json is gone, which says on which data it was made".to_owned()),
+            (None, None) => Ok(Some("it does not say on which data it was made: reused as it is".to_owned())),
+        };
         Ok(match (summary, data) {
             (_, Err(reason)) => RunState::Outdated { reason },
             (Some(summary), Ok(note)) => RunState::Finished { summary: Box::new(summary), note },
@@ -133,22 +134,9 @@ impl PlannedRun {
         })
     }
 
-    /// Whether the run in this folder was made on the data as it is now: what is to be said of that where nobody can
-    /// know, or why not.
-    fn data_change(
-        &self,
-        path: &Path,
-        is_new: bool,
-        files: &FileDigests,
-    ) -> Result<Result<Option<String>, String>, CompareError> {
-        let Some(origin) = Origin::read(path).map_err(RunError::from)? else {
-            if is_new {
-                return Ok(Err("its run.json is gone, which says on which data it was made".to_owned()));
-            }
-            let note = "it does not say on which data it was made: reused as it is".to_owned();
-            return Ok(Ok(Some(note)));
-        };
-        Ok(match files.of(&self.config) {
+    /// Whether a run was made on the data as it is now: what is to be said of that where nobody can know, or why not.
+    fn data_change(&self, origin: &Origin, files: &FileDigests) -> Result<Option<String>, String> {
+        match files.of(&self.config) {
             Ok(now) => match origin.data.changed_file(&now) {
                 Some(change) => Err(format!("it was made on other data: {change}")),
                 None => Ok(None),
@@ -156,7 +144,7 @@ impl PlannedRun {
             Err(reason) => {
                 Ok(Some(format!("its data cannot be compared with what it was made on: {reason}")))
             }
-        })
+        }
     }
 
     fn difference(&self, path: &Path, undecided: &[&str]) -> Option<String> {

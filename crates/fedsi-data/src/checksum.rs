@@ -30,7 +30,8 @@ pub(crate) fn digest(reader: impl Read, most: u64) -> std::io::Result<(String, u
 }
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         // Writing to a String cannot fail.

@@ -24,6 +24,19 @@ pub struct InputFile {
     pub sha256: String,
 }
 
+impl InputFile {
+    /// Of a file as it is now. Costs reading it once, a piece at a time.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of(path: &Path) -> Result<Self, DataError> {
+        let (file, _) = open_file(path)?;
+        let digest = checksum::digest(file, u64::MAX - 1);
+        let (sha256, bytes) = digest.map_err(|source| DataError::io("read", path, source))?;
+        Ok(Self { path: path.to_owned(), bytes, sha256 })
+    }
+}
+
 /// Identifies data: the same files, divided in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataDigest {
@@ -95,15 +108,7 @@ pub fn input_files(
     if !partition.path.as_os_str().is_empty() {
         paths.push(partition.path.clone());
     }
-    paths.iter().map(|path| input_file(path)).collect()
-}
-
-fn input_file(path: &Path) -> Result<InputFile, DataError> {
-    let (file, _) = open_file(path)?;
-    let digest =
-        checksum::digest(file, u64::MAX - 1).map_err(|source| DataError::io("read", path, source))?;
-    let (sha256, bytes) = digest;
-    Ok(InputFile { path: path.to_owned(), bytes, sha256 })
+    paths.iter().map(|path| InputFile::of(path)).collect()
 }
 
 /// SHA-256 of who has which rows. Costs no samples.

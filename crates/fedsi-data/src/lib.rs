@@ -40,6 +40,7 @@ mod spec;
 
 use std::path::Path;
 
+pub use checksum::hexadecimal;
 pub use csv_text::csv_text;
 pub use dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, PooledSetting, RemoteFile, SplitReport};
 pub use datasets::Datasets;

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::checkpoint::{decode_state, encode_state};
 use crate::files::{
-    HIDDEN, Readers, WriteError, create_folder, remove_empty_folder, remove_file, sync_folder, write_failed,
-    write_unsynced,
+    Readers, WriteError, create_folder, remove_empty_folder, remove_file, remove_temporary_in, sync_folder,
+    write_failed, write_unsynced,
 };
 use crate::origin::OWNER;
 
@@ -75,19 +75,10 @@ pub(crate) fn remove_states(folder: &Path) {
     }
     let _ = remove_file(&folder.join(OWNER));
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        remove_temporary(&entry.path());
+        let _ = remove_temporary_in(&entry.path());
         remove_empty_folder(&entry.path());
     }
     remove_empty_folder(folder);
-}
-
-/// Removes what killed processes left in a folder of states.
-fn remove_temporary(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        if entry.file_name().to_string_lossy().starts_with(HIDDEN) {
-            let _ = remove_file(&entry.path());
-        }
-    }
 }
 
 /// The files of clients' states in a run's folder, with their client and round.

@@ -86,7 +86,7 @@ impl EvaluationLog {
     }
 }
 
-/// Removes the log: the run is complete, or begins anew.
+/// Removes the log: the run begins anew.
 pub(crate) fn remove(run: &Path) -> Result<(), WriteError> {
     remove_file(&run.join("checkpoint").join(FILE))
 }

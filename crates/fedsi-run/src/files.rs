@@ -13,7 +13,7 @@ use crate::crash_points::pass;
 pub(crate) const HIDDEN: &str = ".fedsi-";
 
 /// Random letters at the end of a temporary file's name.
-pub(crate) const TEMPORARY_LETTERS: usize = 6;
+const TEMPORARY_LETTERS: usize = 6;
 
 /// A file or folder that cannot be written.
 #[derive(Debug, Error)]
@@ -78,27 +78,24 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
 /// # Errors
 /// As [`write_whole`].
 pub fn write_for(readers: Readers, path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    write(readers, path, bytes, |file, path| file.persist(path))
+    write(readers, Sync::Now, path, bytes, |file, path| file.persist(path))
 }
 
 /// Like [`write_whole`], but fails where the file exists.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    write(Readers::Umask, path, bytes, |file, path| file.persist_noclobber(path))
+    write(Readers::Umask, Sync::Now, path, bytes, |file, path| file.persist_noclobber(path))
 }
 
 /// Like [`write_for`] the owner alone, but not synced: whoever needs the file to last syncs it.
 pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    let folder = parent(path);
-    let write = || {
-        pass(path);
-        let mut file = temporary(Readers::Owner).tempfile_in(folder)?;
-        file.disable_cleanup(cfg!(feature = "crash-points"));
-        file.write_all(bytes)?;
-        pass(path);
-        file.disable_cleanup(false);
-        file.into_temp_path().persist(path).map_err(|error| error.error)
-    };
-    write().map_err(write_failed(path))
+    write(Readers::Owner, Sync::Later, path, bytes, |file, path| file.persist(path))
+}
+
+/// When a file is made to last a power cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    Now,
+    Later,
 }
 
 /// The folder of a file.
@@ -108,6 +105,7 @@ fn parent(path: &Path) -> &Path {
 
 fn write(
     readers: Readers,
+    sync: Sync,
     path: &Path,
     bytes: &[u8],
     rename: fn(TempPath, &Path) -> Result<(), PathPersistError>,
@@ -122,11 +120,13 @@ fn write(
         file.write_all(first)?;
         pass(path);
         file.write_all(rest)?;
-        file.as_file().sync_all()?;
+        if sync == Sync::Now {
+            file.as_file().sync_all()?;
+        }
         pass(path);
         file.disable_cleanup(false);
         rename(file.into_temp_path(), path).map_err(|error| error.error)?;
-        sync_folder(folder)
+        if sync == Sync::Now { sync_folder(folder) } else { Ok(()) }
     };
     write().map_err(write_failed(path))
 }
@@ -140,6 +140,23 @@ fn temporary(readers: Readers) -> tempfile::Builder<'static, 'static> {
     #[cfg(not(unix))]
     let _ = readers;
     builder
+}
+
+/// A file that a killed process left under its temporary name.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let random = name.strip_prefix(HIDDEN).filter(|random| random.len() == TEMPORARY_LETTERS);
+    random.is_some_and(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// Removes what killed processes left in a folder, where it is there.
+pub(crate) fn remove_temporary_in(folder: &Path) -> Result<(), WriteError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && is_temporary(&entry.file_name().to_string_lossy()) {
+            remove_file(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes renames within a folder last.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedsi_data::DataDigest;
+use fedsi_data::{DataDigest, hexadecimal};
 use fedsi_fl::{Checked, Config};
 use fedsi_random::SecretKey;
 use serde::{Deserialize, Serialize};
@@ -179,8 +179,4 @@ pub fn run_id(config: &Checked, origin: &Origin) -> Result<String, serde_json::E
         }
     }
     Ok(hexadecimal(&hash.finalize()[..16]))
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,7 @@
 //! Tensors as bytes: safetensors with one metadata entry, `fedsi`, that holds JSON. The only place that converts them;
 //! what the tensors and the entry mean is known by the modules that use it. Messages and files alike are made of this.
 
+use fedsi_data::hexadecimal;
 use fedsi_nn::Layout;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -365,7 +366,7 @@ fn checksum(entry: impl AsRef<str>, mut tensors: Vec<(&str, Dtype, &[usize], &[u
         add(format!("{kind:?} {shape:?}").as_bytes());
         add(data);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&hash.finalize())
 }
 
 /// How many bytes [`tensor_bytes`] would give for tensors of these names, kinds and lengths under this entry, without

@@ -21,6 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fedsi_data::hexadecimal;
 use fedsi_fl::ClientStates;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::server::ServerState;
@@ -161,7 +162,7 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointForma
         origin: origin.clone(),
         progress: progress.clone(),
         on_disk,
-        privacy_key: privacy_key.as_ref().map(hexadecimal),
+        privacy_key: privacy_key.as_ref().map(|key| hexadecimal(key.bytes())),
     };
     let entry = serde_json::to_value(&entry).map_err(TensorFileError::Entry)?;
     Ok(sealed(&tensor_bytes(&tensors, Some(&entry))?))
@@ -196,11 +197,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> 
     Ok(Checkpoint { snapshot: Snapshot { server, clients }, settings, origin, metrics, progress })
 }
 
-fn hexadecimal(key: &SecretKey) -> String {
-    key.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Reads what [`hexadecimal`] wrote.
+/// Reads a key from its hexadecimal digits.
 fn parse_key(text: &str) -> Result<SecretKey, CheckpointFormatError> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
     let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
@@ -284,7 +281,7 @@ mod tests {
     #[test]
     fn a_key_is_64_digits() {
         let key = SecretKey::from_bytes([0xa7; 32]);
-        assert_eq!(parse_key(&hexadecimal(&key)).unwrap(), key);
+        assert_eq!(parse_key(&hexadecimal(key.bytes())).unwrap(), key);
         for wrong in ["", "a7", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
             let error = parse_key(wrong).unwrap_err().to_string();
             assert!(error.contains("64 hexadecimal digits") && !error.contains("aaa"), "{error}");

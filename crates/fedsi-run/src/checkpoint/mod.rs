@@ -184,13 +184,6 @@ impl Writer {
     }
 }
 
-/// Removes all checkpoints: the run is complete.
-pub(crate) fn remove_all(run: &Path) {
-    for (_, path) in list(&folder(run)) {
-        let _ = remove_file(&path);
-    }
-}
-
 /// Where a run's checkpoints are.
 fn folder(run: &Path) -> PathBuf {
     run.join("checkpoint")

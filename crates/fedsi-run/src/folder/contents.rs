@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::FolderError;
 use super::replace::ASIDE;
-use crate::files::{HIDDEN, TEMPORARY_LETTERS, WriteError, remove_empty_folder, remove_file};
+use crate::files::{WriteError, is_temporary, remove_empty_folder, remove_file, remove_temporary_in};
 use crate::lock::LOCK;
 
 /// What tells a run's folder from any other, and is written first.
@@ -65,12 +65,6 @@ fn is_file_of(folder: &str, name: &str) -> bool {
     }
 }
 
-/// A file that a killed process left under its temporary name.
-fn is_temporary(name: &str) -> bool {
-    let random = name.strip_prefix(HIDDEN).filter(|random| random.len() == TEMPORARY_LETTERS);
-    random.is_some_and(|random| random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
 /// What a folder holds.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
@@ -80,8 +74,6 @@ pub(super) struct Contents {
     pub(super) foreign: Option<String>,
     /// The first symbolic link among the run's own names.
     pub(super) link: Option<PathBuf>,
-    /// What killed processes left.
-    temporary: Vec<PathBuf>,
     /// Whether a run that is being replaced is set aside here.
     pub(super) aside: bool,
 }
@@ -105,7 +97,7 @@ impl Contents {
                     false => drop(all.link.get_or_insert(place)),
                 }
             } else if is_temporary(&name) && kind.is_file() {
-                all.temporary.push(place);
+                // Nobody's: removed by whoever holds the lock.
             } else if let Some(own) = FILES.iter().find(|&&own| own == name) {
                 all.add(own, kind, FileType::is_file, place, &mut foreign);
             } else if let Some(own) = FOLDERS.iter().find(|&&own| own == name) {
@@ -141,19 +133,15 @@ impl Contents {
     fn look_into(&mut self, own: &str, place: &Path, foreign: &mut Vec<String>) -> Result<(), FolderError> {
         for (name, kind) in entries(place)? {
             if is_temporary(&name) && kind.is_file() {
-                self.temporary.push(place.join(name));
-            } else if kind.is_symlink() && is_file_of(own, &name) {
+                continue;
+            }
+            if kind.is_symlink() && is_file_of(own, &name) {
                 self.link.get_or_insert(place.join(name));
             } else if !kind.is_file() || !is_file_of(own, &name) {
                 foreign.push(format!("{own}/{name}"));
             }
         }
         Ok(())
-    }
-
-    /// Removes what killed processes left. Only whoever holds the folder's lock may do so.
-    pub(super) fn remove_temporary(&self) -> Result<(), WriteError> {
-        self.temporary.iter().try_for_each(|path| remove_file(path))
     }
 }
 
@@ -170,9 +158,9 @@ pub(super) fn has_leftovers(path: &Path) -> bool {
     !leftovers(path).is_empty()
 }
 
-/// Removes what only an unfinished run needs.
-pub(super) fn remove_leftovers(path: &Path) -> Result<(), WriteError> {
-    leftovers(path).iter().try_for_each(|file| remove_file(file))
+/// Removes what only an unfinished run needs: all that can be removed, whichever cannot.
+pub(crate) fn remove_leftovers(path: &Path) -> Result<(), WriteError> {
+    leftovers(path).iter().map(|file| remove_file(file)).fold(Ok(()), Result::and)
 }
 
 /// Removes temporary files of killed processes from the folder of a run or comparison. Only whoever holds its lock may.
@@ -180,14 +168,8 @@ pub(super) fn remove_leftovers(path: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// A file that cannot be removed.
 pub fn remove_temporary(path: &Path) -> Result<(), WriteError> {
-    for folder in [path.to_owned()].into_iter().chain(FOLDERS.map(|name| path.join(name))) {
-        for (name, kind) in entries(&folder).unwrap_or_default() {
-            if kind.is_file() && is_temporary(&name) {
-                remove_file(&folder.join(name))?;
-            }
-        }
-    }
-    Ok(())
+    remove_temporary_in(path)?;
+    FOLDERS.iter().try_for_each(|name| remove_temporary_in(&path.join(name)))
 }
 
 /// The names in a folder and what they are, links not followed, in the order of names.

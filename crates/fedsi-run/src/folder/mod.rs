@@ -12,6 +12,7 @@ use fedsi_fl::Checked;
 use fedsi_fl::config::commented;
 
 pub(crate) use contents::CONFIG;
+pub(crate) use contents::remove_leftovers;
 pub use contents::{RUN_PLOTS, remove_temporary};
 pub use error::FolderError;
 
@@ -92,7 +93,7 @@ impl RunFolder {
         // Looked at again: until now another process may have changed it.
         let contents = Contents::of(&path)?;
         refuse_others(&path, &contents)?;
-        contents.remove_temporary()?;
+        remove_temporary(&path)?;
         if !contents.own.is_empty() {
             if !has_signed_config(&path) {
                 return Err(FolderError::ForeignFiles { path });
@@ -137,7 +138,7 @@ impl RunFolder {
         if !has_signed_config(path) {
             return Err(FolderError::NoRun { path: path.to_owned() });
         }
-        contents.remove_temporary()?;
+        remove_temporary(path)?;
         let lock = Some(lock);
         Ok(Self { path: path.to_owned(), replaces: false, created: Vec::new(), owned: true, lock })
     }
@@ -151,7 +152,7 @@ impl RunFolder {
     pub fn recover(path: &Path) -> Result<(), FolderError> {
         if path.join("summary.json").exists() && contents::has_leftovers(path) {
             match FolderLock::acquire(path) {
-                Ok(Some(_lock)) => contents::remove_leftovers(path)?,
+                Ok(Some(_lock)) => remove_leftovers(path)?,
                 // Whoever holds it does so, or will.
                 Ok(None) => {}
                 Err(error) => {

@@ -8,17 +8,17 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use fedsi_data::InputFile;
 use fedsi_fl::simulation::RoundRecord;
 use fedsi_fl::{Checked, Simulation};
-use sha2::{Digest as _, Sha256};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Progress};
 use crate::disk_store::{self, DiskStore};
 use crate::files::{for_owner_only, write_failed, write_whole};
-use crate::folder::{FolderError, RunFolder};
+use crate::folder::{FolderError, RunFolder, remove_leftovers};
 use crate::naming::dataset_name;
 use crate::open_data::OpenData;
-use crate::origin::{Origin, hexadecimal, run_id};
+use crate::origin::{Origin, run_id};
 use crate::settings::settings_text;
 use crate::summary::{ClientCoverage, DEVICE, DIGESTED, Summary};
 use crate::{RunError, evaluation_log};
@@ -125,19 +125,13 @@ fn start<R>(
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
     let OpenData { federation, digest } = data;
-    let mut simulation = match Simulation::new(config, federation) {
-        Ok(simulation) => simulation,
-        Err(error) => {
-            folder.abandon();
-            return Err(error.into());
-        }
-    };
     // All that can fail comes before the old run is given up.
-    let origin = match Origin::new(config, digest) {
-        Ok(origin) => origin,
+    let prepared = || Ok::<_, RunError>((Simulation::new(config, federation)?, Origin::new(config, digest)?));
+    let (mut simulation, origin) = match prepared() {
+        Ok(prepared) => prepared,
         Err(error) => {
             folder.abandon();
-            return Err(error.into());
+            return Err(error);
         }
     };
     // What clients of a run kept that is replaced is nobody's any more.
@@ -146,14 +140,8 @@ fn start<R>(
     if let Some(states) = replaced.as_ref().and_then(|replaced| replaced.removable_states(folder.path())) {
         disk_store::remove_states(states);
     }
-    if config.privacy.is_on() {
-        for_owner_only(folder.path())?;
-    }
-    origin.write(folder.path())?;
-    origin.own_states(folder.path())?;
     store_on_disk(&mut simulation, &origin);
-    let state = RunState { origin, metrics: String::new(), progress: Progress::default() };
-    finish_run(simulation, config, &folder, state, observer, started, report)
+    finish_run(simulation, config, &folder, RunState::at_start(origin), observer, started, report)
 }
 
 fn restart<R>(
@@ -174,6 +162,12 @@ struct RunState {
     /// The lines of `metrics.jsonl`.
     metrics: String,
     progress: Progress,
+}
+
+impl RunState {
+    fn at_start(origin: Origin) -> Self {
+        Self { origin, metrics: String::new(), progress: Progress::default() }
+    }
 }
 
 /// The simulation as the newest usable checkpoint has it or, where there is none, at its start.
@@ -230,15 +224,10 @@ fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation,
             }
             evaluation_log::remove(path)?;
             let origin = Origin::new(config, digest.clone())?;
-            origin.own_states(path)?;
             store_on_disk(&mut simulation, &origin);
-            RunState { origin, metrics: String::new(), progress: Progress::default() }
+            RunState::at_start(origin)
         }
     };
-    if config.privacy.is_on() {
-        for_owner_only(path)?;
-    }
-    state.origin.write(path)?;
     Ok((simulation, state))
 }
 
@@ -261,6 +250,11 @@ fn finish_run<R>(
 ) -> Result<Completed<R>, RunError> {
     let RunState { origin, metrics, progress } = state;
     let path = folder.path();
+    if config.privacy.is_on() {
+        for_owner_only(path)?;
+    }
+    origin.write(path)?;
+    origin.own_states(path)?;
     let id = run_id(config, &origin).map_err(|error| write_failed(path)(error.into()))?;
     let progress = on_this_cpu(progress);
     observer.started(&simulation, config.rounds);
@@ -335,8 +329,7 @@ fn complete<R>(
 
 /// Removes what only an unfinished run needs. Best effort: what stays costs disk space, and a second call removes it.
 fn clean_up(path: &Path, origin: Option<&Origin>) {
-    checkpoint::remove_all(path);
-    let _ = evaluation_log::remove(path);
+    let _ = remove_leftovers(path);
     if let Some(states) = origin.and_then(|origin| origin.removable_states(path)) {
         disk_store::remove_states(states);
     }
@@ -352,9 +345,7 @@ pub fn clean_up_complete(folder: &RunFolder) {
 fn file_digests(path: &Path) -> Result<BTreeMap<String, String>, RunError> {
     let mut digests = BTreeMap::new();
     for name in DIGESTED {
-        let file = path.join(name);
-        let bytes = fs::read(&file).map_err(write_failed(&file))?;
-        digests.insert(name.to_owned(), hexadecimal(&Sha256::digest(&bytes)));
+        digests.insert(name.to_owned(), InputFile::of(&path.join(name))?.sha256);
     }
     Ok(digests)
 }

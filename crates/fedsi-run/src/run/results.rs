@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fedsi_data::hexadecimal;
 use fedsi_fl::client::{PersonalModel, PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
 use fedsi_fl::simulation::EvaluationRequest;
@@ -18,7 +19,6 @@ use crate::evaluation_log::EvaluationLog;
 use crate::files::{Readers, WriteError, create_folder, write_failed};
 use crate::folder::RunFolder;
 use crate::model_file::{FORMAT, model_tensors};
-use crate::origin::hexadecimal;
 use crate::predictions_file::prediction_tensors;
 use crate::report_data::{REPORT_DATA, ReportCollector, SamplePicker, unseen_inputs, write_report_data};
 use crate::summary::ClientScores;

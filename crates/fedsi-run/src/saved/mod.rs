@@ -25,13 +25,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fedsi_data::hexadecimal;
 use fedsi_fl::config::hint;
 use fedsi_fl::{Checked, Registry};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::folder::RunFolder;
-use crate::origin::{Origin, hexadecimal, run_id};
+use crate::origin::{Origin, run_id};
 use crate::settings::read_config_with;
 
 /// A finished run.

@@ -42,7 +42,7 @@ fn main() -> Result<(), NetworkError> {
         time(0, &mut |rows| {
             point.step(&network, &mut parameters, &inputs, targets, rows);
         });
-        for (turn, follows) in [(1, false), (2, true)] {
+        for (turn, follows) in [(1, None), (2, Some(1))] {
             variational.begin(&start, &start, 10.0 / SAMPLES as f64, follows);
             time(turn, &mut |rows| {
                 variational.step(&network, &inputs, targets, rows, &mut rng);

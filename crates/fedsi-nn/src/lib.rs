@@ -60,6 +60,7 @@ pub use langevin::{Langevin, LangevinSpec};
 pub use layout::{LayerSet, Layout, Tensor};
 pub use loss::{Loss, Targets, softmax};
 pub use network::Network;
+pub use noise::uniform::WeightNoise;
 pub use optim::{Optimizer, OptimizerSpec};
 pub use scalar::{Scalar, vectorised};
 pub use spec::{ConvSpec, LayerSpec, PoolSpec};

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::layers::{Layer, PoolKind};
 use crate::noise::factorised::Factorised;
-use crate::noise::uniform::Uniform;
+use crate::noise::uniform::{Uniform, WeightNoise};
 use crate::noise::{Exact, Kind, LayerNoise, Perturb};
 use crate::{LayerSet, Network, Scalar};
 
@@ -144,20 +144,18 @@ impl<T: Scalar> Tape<T> {
         &self.activations[slot][..self.batch * network.outputs()]
     }
 
-    /// [`Self::forward`] under Gaussian noise of standard deviation `deviation` on the parameters of `layers`:
-    /// independent noise for each sample in a linear layer, one draw for the batch in a convolution. A
+    /// [`Self::forward`] under Gaussian noise on parameters: independent noise for each sample in a linear layer, one draw for the batch in a convolution. A
     /// [`Self::backward`] that follows is the gradient of what these draws gave.
     pub fn forward_noisy(
         &mut self,
         network: &Network,
         parameters: &[T],
-        layers: &LayerSet,
-        deviation: f64,
+        noise: WeightNoise<'_>,
         rng: &mut impl Rng,
     ) -> &[T] {
         self.noisy = true;
         self.noise.resize_with(network.layers.len(), LayerNoise::default);
-        let mut noise = Uniform { layers, deviation, rng };
+        let mut noise = Uniform { noise, rng };
         let slot = self.forward_to(network, parameters, network.layers.len(), &mut noise);
         &self.activations[slot][..self.batch * network.outputs()]
     }

@@ -3,7 +3,9 @@
 use rand::Rng;
 
 use crate::scalar::vectorised;
-use crate::{LayerSet, Loss, Network, Optimizer, OptimizerSpec, ParameterGradient, Scalar, Tape, Targets};
+use crate::{
+    LayerSet, Loss, Network, Optimizer, OptimizerSpec, ParameterGradient, Scalar, Tape, Targets, WeightNoise,
+};
 
 /// Everything a step needs besides network, parameters and data: made once for a phase of training.
 #[derive(Clone, Debug)]
@@ -110,8 +112,8 @@ impl<T: Scalar> Trainer<T> {
         self.descend(network, parameters, targets, rows)
     }
 
-    /// [`Self::step`] under Gaussian noise of standard deviation `deviation` on the parameters of `noisy`, frozen
-    /// or not: one step towards parameters whose whole neighbourhood does well. Returns the loss under the noise.
+    /// [`Self::step`] under Gaussian noise on parameters: one step towards some whose whole neighbourhood does well.
+    /// Returns the loss under the noise.
     #[allow(clippy::too_many_arguments)]
     pub fn noisy_step(
         &mut self,
@@ -120,11 +122,11 @@ impl<T: Scalar> Trainer<T> {
         inputs: &[T],
         targets: Targets<'_, T>,
         rows: &[u32],
-        noise: (&LayerSet, f64),
+        noise: WeightNoise<'_>,
         rng: &mut impl Rng,
     ) -> f64 {
         self.tape.load(network, inputs, rows);
-        self.tape.forward_noisy(network, parameters, noise.0, noise.1, rng);
+        self.tape.forward_noisy(network, parameters, noise, rng);
         self.descend(network, parameters, targets, rows)
     }
 

@@ -4,7 +4,9 @@
 
 mod support;
 
-use fedsi_nn::{GradientSink, Loss, Network, ParameterGradient, Tape, Targets, Trainer, jacobian};
+use fedsi_nn::{
+    GradientSink, Loss, Network, ParameterGradient, Tape, Targets, Trainer, WeightNoise, jacobian,
+};
 use support::{numbers, relative_error, zoo};
 
 const BATCH: usize = 3;
@@ -64,7 +66,7 @@ fn gradients_under_noise() {
         let mut loss = |parameters: &[f64]| {
             let mut rng = fedsi_random::Streams::new(3).stream(fedsi_random::Purpose::Batches, 0, 0);
             let (mut parameters, labels) = (parameters.to_vec(), Targets::Classes(&labels));
-            let noise = (&noisy, 0.3);
+            let noise = WeightNoise { layers: &noisy, deviation: 0.3, convolution_deviation: 0.2 };
             let loss =
                 trainer.noisy_step(&network, &mut parameters, &inputs, labels, &[0, 1, 2], noise, &mut rng);
             (loss, trainer.gradient().to_vec())

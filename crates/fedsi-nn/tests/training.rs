@@ -4,7 +4,7 @@
 
 mod support;
 
-use fedsi_nn::{LayerSpec, Loss, Network, NetworkError, OptimizerSpec, Tape, Targets, Trainer};
+use fedsi_nn::{LayerSpec, Loss, Network, NetworkError, OptimizerSpec, Tape, Targets, Trainer, WeightNoise};
 use support::{conv, numbers, zoo};
 
 fn single(values: &[f64]) -> Vec<f32> {
@@ -29,7 +29,7 @@ fn a_training_step_allocates_nothing() {
 
         let (layers, mut rng) = (network.all_layers(), stream(1));
         let mut step = || {
-            let noise = (&layers, 0.1);
+            let noise = WeightNoise { layers: &layers, deviation: 0.1, convolution_deviation: 0.1 };
             let labels = Targets::Classes(&labels);
             trainer.noisy_step(&network, &mut parameters, &inputs, labels, &rows, noise, &mut rng)
         };
@@ -68,7 +68,8 @@ fn noise_on_outputs_is_noise_on_weights() {
         let exact = tape.forward(network, &parameters).to_vec();
         let (mut sums, mut squares) = (vec![0.0; exact.len()], vec![0.0; exact.len()]);
         for _ in 0..draws {
-            let noisy = tape.forward_noisy(network, &parameters, &layers, deviation, &mut rng);
+            let noise = WeightNoise { layers: &layers, deviation, convolution_deviation: deviation };
+            let noisy = tape.forward_noisy(network, &parameters, noise, &mut rng);
             for (index, (noisy, exact)) in noisy.iter().zip(&exact).enumerate() {
                 sums[index] += noisy - exact;
                 squares[index] += (noisy - exact) * (noisy - exact);

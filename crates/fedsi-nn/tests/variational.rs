@@ -109,7 +109,7 @@ fn a_step_descends_loss_and_divergence_together() {
     let (rows, weight, still) = ([2, 0, 3, 1], 0.3, OptimizerSpec::Sgd { rate: 0.0, momentum: 0.0 });
     let mut trainer = VariationalTrainer::new(&network, network.all_layers(), Loss::CrossEntropy, still, 4);
     let mut objective = |q: &MeanField<f64>| {
-        trainer.begin(q, &reference, weight, false);
+        trainer.begin(q, &reference, weight, None);
         let targets = Targets::Classes(&labels);
         let loss = trainer.step(&network, &inputs, targets, &rows, &mut stream(9));
         let (mean, rho) = trainer.gradients();
@@ -137,7 +137,7 @@ fn a_step_descends_loss_and_divergence_together() {
     let rate = 1e-3;
     let sgd = OptimizerSpec::Sgd { rate, momentum: 0.0 };
     let mut trainer = VariationalTrainer::new(&network, network.all_layers(), Loss::CrossEntropy, sgd, 4);
-    trainer.begin(&start, &reference, 0.0, true);
+    trainer.begin(&start, &reference, 0.0, Some(1));
     trainer.step(&network, &inputs, Targets::Classes(&labels), &rows, &mut stream(9));
     let (q, moved) = (trainer.distribution(), trainer.reference());
     for index in 0..size {
@@ -226,7 +226,7 @@ fn it_converges_to_the_best_factorised_posterior_of_a_conjugate_case() {
     for rate in [1e-2, 3e-3, 1e-3, 3e-4, 1e-4] {
         let adam = OptimizerSpec::adam(rate);
         let mut trainer = VariationalTrainer::new(&network, network.all_layers(), loss, adam, samples);
-        trainer.begin(&q, &prior, 1.0 / samples as f64, false);
+        trainer.begin(&q, &prior, 1.0 / samples as f64, None);
         for _ in 0..4000 {
             trainer.step(&network, &inputs, Targets::Values(&targets), &rows, &mut rng);
         }
@@ -271,7 +271,7 @@ fn a_step_allocates_nothing_and_moves_only_its_layers() {
         let rows: Vec<u32> = (0..8).collect();
         let (adam, head) = (OptimizerSpec::adam(1e-2), network.head_layer());
         let mut trainer = VariationalTrainer::new(&network, head, Loss::CrossEntropy, adam, 8);
-        trainer.begin(&start, &start, 0.1, true);
+        trainer.begin(&start, &start, 0.1, Some(1));
         let mut rng = stream(5);
         let mut step = || trainer.step(&network, &inputs, Targets::Classes(&labels), &rows, &mut rng);
         step(); // room for the draws
@@ -287,5 +287,23 @@ fn a_step_allocates_nothing_and_moves_only_its_layers() {
             &start.deviation[body].iter().map(|&x| f64::from(x)).collect::<Vec<_>>(),
         );
         assert!(still < 1e-5, "{name}: the frozen body's deviations moved by {still:e}");
+    }
+}
+
+/// The reference moves after every so many steps, and only then.
+#[test]
+fn a_reference_follows_after_its_inner_steps() {
+    let network = Network::new(&[6], &[LayerSpec::Linear(3)]).unwrap();
+    let start = distribution(1, 21);
+    let (inputs, labels, rows) = (numbers(2, 24), [0, 1, 2, 0], [0, 1, 2, 3]);
+    let adam = OptimizerSpec::adam(1e-2);
+    let mut trainer = VariationalTrainer::new(&network, network.all_layers(), Loss::CrossEntropy, adam, 4);
+    trainer.begin(&start, &start, 0.1, Some(3));
+    let mut before = trainer.reference().mean;
+    for step in 1..=9 {
+        trainer.step(&network, &inputs, Targets::Classes(&labels), &rows, &mut stream(9));
+        let after = trainer.reference().mean;
+        assert_eq!(before != after, step % 3 == 0, "step {step}");
+        before = after;
     }
 }

@@ -1,4 +1,4 @@
-//! Gaussian noise of one standard deviation on all parameters.
+//! Gaussian noise of one standard deviation on all parameters, or of another one on those of convolutions.
 //!
 //! Training under it minimises `E[loss(theta + sigma z)]`, z standard normal: parameters that a wide neighbourhood of
 //! does well, not just a point. An output of a linear layer is then `y + sigma |(x, 1)| e`.
@@ -13,10 +13,21 @@ use crate::layers::Linear;
 use crate::scalar::{strand_sum, vectorised};
 use crate::{LayerSet, Scalar};
 
-/// Noise on the parameters of some layers.
+/// Gaussian noise on the parameters of some layers.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightNoise<'a> {
+    /// Which layers, frozen or not.
+    pub layers: &'a LayerSet,
+    /// Its standard deviation in linear layers.
+    pub deviation: f64,
+    /// Its standard deviation in convolutions: a weight there is used at every place, so that noise on it does not average
+    /// out over the inputs of a unit.
+    pub convolution_deviation: f64,
+}
+
+/// Draws of it.
 pub(crate) struct Uniform<'a, R> {
-    pub(crate) layers: &'a LayerSet,
-    pub(crate) deviation: f64,
+    pub(crate) noise: WeightNoise<'a>,
     pub(crate) rng: &'a mut R,
 }
 
@@ -31,8 +42,8 @@ impl<T: Scalar, R: Rng> Perturb<T> for Uniform<'_, R> {
         y: &mut [T],
     ) {
         match noise {
-            Some(noise) if self.layers.contains(layer) => {
-                noise.perturb_uniformly(linear, self.deviation, x, y, self.rng);
+            Some(noise) if self.noise.layers.contains(layer) => {
+                noise.perturb_uniformly(linear, self.noise.deviation, x, y, self.rng);
             }
             Some(noise) => noise.kind = Kind::None,
             None => {}
@@ -47,12 +58,12 @@ impl<T: Scalar, R: Rng> Perturb<T> for Uniform<'_, R> {
         parameters: &'a [T],
     ) -> &'a [T] {
         match noise {
-            Some(noise) if self.layers.contains(layer) => {
+            Some(noise) if self.noise.layers.contains(layer) && self.noise.convolution_deviation > 0.0 => {
                 noise.kind = Kind::Weights;
                 noise.drawn.clear();
                 noise.drawn.extend(parameters.iter().map(|&parameter| {
                     let draw: f64 = StandardNormal.sample(self.rng);
-                    parameter + T::of(self.deviation * draw)
+                    parameter + T::of(self.noise.convolution_deviation * draw)
                 }));
                 &noise.drawn
             }

@@ -34,6 +34,10 @@ pub struct VariationalTrainer<T> {
     weight: T,
     /// The reference's optimisers, where it moves.
     follows: Option<[Optimizer<T>; 2]>,
+    /// Steps for each of the reference.
+    inner_steps: usize,
+    /// Steps since the reference moved.
+    since: usize,
 }
 
 /// A distribution with the optimisers of its means and spreads.
@@ -68,6 +72,8 @@ impl<T: Scalar> VariationalTrainer<T> {
             reference: Parameterised::empty(),
             weight: T::zero(),
             follows: None,
+            inner_steps: 1,
+            since: 0,
         }
     }
 
@@ -78,11 +84,17 @@ impl<T: Scalar> VariationalTrainer<T> {
     }
 
     /// Begins anew from `start`, with fresh optimisers: towards `E[mean loss] + weight KL(. || reference)`. With
-    /// `follows` every step then also moves the reference down the same divergence.
+    /// `follows` every so many steps the reference also moves, one step down the same divergence.
     ///
     /// # Panics
     /// If the distributions are not of the network's parameters.
-    pub fn begin(&mut self, start: &MeanField<T>, reference: &MeanField<T>, weight: f64, follows: bool) {
+    pub fn begin(
+        &mut self,
+        start: &MeanField<T>,
+        reference: &MeanField<T>,
+        weight: f64,
+        follows: Option<usize>,
+    ) {
         let size = self.gradient.values().len();
         for distribution in [start, reference] {
             assert!(
@@ -94,7 +106,8 @@ impl<T: Scalar> VariationalTrainer<T> {
         self.own.optimizers.iter_mut().for_each(Optimizer::reset);
         self.reference.set(reference);
         self.weight = T::of(weight);
-        match (&mut self.follows, follows) {
+        (self.inner_steps, self.since) = (follows.unwrap_or(1).max(1), 0);
+        match (&mut self.follows, follows.is_some()) {
             (Some(optimizers), true) => optimizers.iter_mut().for_each(Optimizer::reset),
             (follows, true) => {
                 let fresh = || Optimizer::new(self.optimizer, self.spans.clone());
@@ -139,7 +152,9 @@ impl<T: Scalar> VariationalTrainer<T> {
         let loss = self.loss.gradient(outputs, targets, rows, gradient);
         let (slopes, spread) = (&mut self.gradient, &mut self.spread_gradient);
         self.tape.backward_sampled(network, &own.mean, &own.variance, &self.layers, slopes, spread);
-        for optimizer in optimizers.iter_mut().chain(self.follows.iter_mut().flatten()) {
+        self.since = (self.since + 1) % self.inner_steps;
+        let mut follows = self.follows.as_mut().filter(|_| self.since == 0);
+        for optimizer in optimizers.iter_mut().chain(follows.iter_mut().flat_map(|both| both.iter_mut())) {
             optimizer.advance();
         }
         let slopes = slopes.values_mut();
@@ -154,7 +169,7 @@ impl<T: Scalar> VariationalTrainer<T> {
                 optimizers[0].apply(moved.clone(), &mut own.mean[block.clone()], slopes);
                 optimizers[1].apply(moved.clone(), &mut own.rho[block.clone()], spread);
                 own.refresh(block.clone());
-                let (Some(optimizers), reference) = (&mut self.follows, &mut self.reference) else {
+                let (Some(optimizers), reference) = (&mut follows, &mut self.reference) else {
                     continue;
                 };
                 divergence_in_reference(own, reference, block.clone(), slopes, spread);

@@ -1,10 +1,11 @@
-//! Time and memory of one client's posterior: `one_client [mlp|cnn] [samples] [tolerance] [test samples]`.
+//! Time and memory of one client's posterior, over a subnetwork and over the whole body, and of a search over prior
+//! variances: `one_client [mlp|cnn] [samples] [tolerance] [test samples]`.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedsi_bayes::{Curvature, Likelihood, PosteriorFamily, Prior, Problem};
+use fedsi_bayes::{Curvature, Likelihood, PosteriorFamily, Predictive, Prior, Problem, Selection};
 use fedsi_nn::{ConvSpec, LayerSpec, Loss, Network, OptimizerSpec, PoolSpec, Targets, Trainer};
 use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
@@ -61,14 +62,57 @@ fn main() -> Result<(), Failure> {
         );
     }
     println!("memory after fit: {}", peak_memory());
-    let selection = problem.choose_indices(&Prior::isotropic(body, 1.0), selected)?;
-    let posterior = problem.fit(&selection, tolerance)?;
+    let selection = problem.choose_indices(&Prior::isotropic(body.clone(), 1.0), selected)?;
+    predict(&problem, &selection, tolerance, test)?;
+    search(&problem, &selection, tolerance, test)?;
+    // The variance of an output adds up over all parameters.
+    let variance = count as f64 / body.len() as f64;
+    let whole = problem.choose_all(&Prior::isotropic(body, variance))?;
+    println!("the whole body:");
+    predict(&problem, &whole, tolerance, test)?;
+    search(&problem, &whole, tolerance, test)
+}
+
+fn predict(
+    problem: &Problem<'_>,
+    selection: &Selection,
+    tolerance: f64,
+    test: &[f64],
+) -> Result<(), Failure> {
     let begin = Instant::now();
-    let outputs = posterior.outputs(test)?;
+    let fitted = problem.fit(selection, tolerance)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let (rank, certificate) = (fitted.posterior().rank(), fitted.posterior().certificate());
+    println!("fit: {seconds:.4} s, rank {rank}, certificate {certificate:.3e}");
+    let begin = Instant::now();
+    let outputs = fitted.outputs(test)?;
     let seconds = begin.elapsed().as_secs_f64();
     let mean = outputs.covariance.iter().step_by(CLASSES + 1).sum::<f64>() / outputs.mean.len() as f64;
-    println!("outputs: {seconds:.4} s for {tests} samples, mean variance {mean:.6}");
+    println!("outputs: {seconds:.4} s for {} samples, mean variance {mean:.6}", outputs.len());
     println!("memory: {}", peak_memory());
+    Ok(())
+}
+
+/// A search over prior variances: all of them at once, and one after the other.
+fn search(problem: &Problem<'_>, selection: &Selection, tolerance: f64, test: &[f64]) -> Result<(), Failure> {
+    let scales: Vec<f64> = (0..25).map(|step| 10_f64.powf(-3.0 + 0.25 * f64::from(step))).collect();
+    let mut rng = Streams::new(1).stream(Purpose::PriorDraws, 0, 0);
+    let how = Predictive::Differences;
+    let begin = Instant::now();
+    let found = problem.probabilities_at_scales(selection, tolerance, &scales, test, how, 0, &mut rng)?;
+    println!("search: {:.4} s for {} scales", begin.elapsed().as_secs_f64(), found.len());
+    println!("memory: {}", peak_memory());
+    let one = [1.0];
+    let begin = Instant::now();
+    for fit in problem.fit_scales(selection, tolerance, &one)? {
+        let single = fit?.probabilities(test, how, 0, &mut rng)?;
+        let gaps = single.iter().zip(&found[12]).map(|(a, b)| (a - b).abs());
+        println!(
+            "one scale by itself: {:.4} s, probabilities differ by at most {:.1e}",
+            begin.elapsed().as_secs_f64(),
+            gaps.fold(0.0, f64::max)
+        );
+    }
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! Dense linear algebra on slices: the only module that calls faer's routines. One thread, one order of summation.
 
+use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch};
+use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::{matmul, triangular};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -57,6 +59,30 @@ fn lower(c: MatMut<'_, f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>, factor: f64
     triangular::matmul(c, TriangularLower, Accum::Add, a, Rectangular, b, Rectangular, factor, Par::Seq);
 }
 
+/// The product of a symmetric matrix, of which the lower triangle is given, column after column, with another of `width`
+/// columns, row after row.
+pub(crate) fn symmetric_times(matrix: &[f64], other: &[f64], size: usize, width: usize) -> Vec<f64> {
+    use triangular::BlockStructure::{Rectangular, StrictTriangularUpper, TriangularLower};
+    let mut product = vec![0.0; size * width];
+    let other = rows(other, size, width);
+    let lower = MatRef::from_column_major_slice(&matrix[..size * size], size, size);
+    for (matrix, structure) in [(lower, TriangularLower), (lower.transpose(), StrictTriangularUpper)] {
+        let into = rows_mut(&mut product, size, width);
+        triangular::matmul(
+            into,
+            Rectangular,
+            Accum::Add,
+            matrix,
+            structure,
+            other,
+            Rectangular,
+            1.0,
+            Par::Seq,
+        );
+    }
+    product
+}
+
 /// Cholesky factor of a symmetric matrix, of which the lower triangle is given, column after column (the upper
 /// one, row after row). Overwrites it with the factor `L`; returns the matrix's log determinant.
 pub(crate) fn cholesky(matrix: &mut [f64], size: usize) -> Result<f64, PosteriorError> {
@@ -84,6 +110,28 @@ pub(crate) fn inverse_factor(factor: &[f64], size: usize) -> Vec<f64> {
     inverse
 }
 
+/// Eigenvalues, ascending, and eigenvectors, one after another, of a symmetric matrix of which the lower triangle is given,
+/// row after row. Overwrites the upper one. None where they cannot be computed.
+pub(crate) fn symmetric_eigen(matrix: &mut [f64], size: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+    if size == 0 {
+        return Some((Vec::new(), Vec::new()));
+    }
+    for row in 0..size {
+        for column in 0..row {
+            matrix[column * size + row] = matrix[row * size + column];
+        }
+    }
+    let scratch =
+        self_adjoint_evd_scratch::<f64>(size, ComputeEigenvectors::Yes, Par::Seq, Default::default());
+    let mut memory = MemBuffer::try_new(scratch).ok()?;
+    let (mut values, mut vectors) = (vec![0.0; size], vec![0.0; size * size]);
+    let from = MatRef::from_column_major_slice(&matrix[..size * size], size, size);
+    let to = MatMut::from_column_major_slice_mut(&mut vectors, size, size);
+    let (diagonal, stack) = (DiagMut::from_slice_mut(&mut values), MemStack::new(&mut memory));
+    self_adjoint_evd(from, diagonal, Some(to), Par::Seq, stack, Default::default()).ok()?;
+    Some((values, vectors))
+}
+
 /// Copies the lower triangle (column after column) to the upper one.
 pub(crate) fn mirror(matrix: &mut [f64], size: usize) {
     // In tiles: a whole column against a whole row would miss the cache at every value.
@@ -97,4 +145,28 @@ pub(crate) fn mirror(matrix: &mut [f64], size: usize) {
             }
         }
     }
+}
+
+/// Eigenvalues, ascending, and eigenvectors, one after the other, of a symmetric matrix of which the lower triangle is
+/// given, column after column.
+pub(crate) fn eigen(matrix: &[f64], size: usize) -> Result<(Vec<f64>, Vec<f64>), PosteriorError> {
+    if !matrix.iter().sum::<f64>().is_finite() {
+        return Err(PosteriorError::NotPositive);
+    }
+    let (mut values, mut vectors) = (vec![0.0; size], vec![0.0; size * size]);
+    if size > 0 {
+        let scratch =
+            self_adjoint_evd_scratch::<f64>(size, ComputeEigenvectors::Yes, Par::Seq, Default::default());
+        let mut memory = MemBuffer::try_new(scratch).map_err(|_| PosteriorError::NotPositive)?;
+        self_adjoint_evd(
+            MatRef::from_column_major_slice(&matrix[..size * size], size, size),
+            DiagMut::from_slice_mut(&mut values),
+            Some(MatMut::from_column_major_slice_mut(&mut vectors, size, size)),
+            Par::Seq,
+            MemStack::new(&mut memory),
+            Default::default(),
+        )
+        .map_err(|_| PosteriorError::NotPositive)?;
+    }
+    Ok((values, vectors))
 }

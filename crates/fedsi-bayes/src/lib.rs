@@ -35,6 +35,8 @@
 //!    more than a block of it; exact, or to a tolerance with a proven bound.
 //! 5. [`predictive`]: class probabilities, variances, evidence.
 //!
+//! Beside them, [`strangeness`]: whether an input is like those a network was trained on.
+//!
 //! All of it runs in `f64` on the caller's thread; equal inputs give equal bits.
 
 mod curvature;
@@ -49,6 +51,7 @@ mod posterior;
 pub mod predictive;
 mod problem;
 pub mod selection;
+pub mod strangeness;
 
 pub use curvature::Curvature;
 pub use error::{EvaluationError, PosteriorError};
@@ -65,3 +68,4 @@ pub use selection::{
     Candidates, Explanation, RuleName, RuleNameError, Rules, SelectionError, SelectionRule, Subnetwork,
     TensorShare,
 };
+pub use strangeness::Strangeness;

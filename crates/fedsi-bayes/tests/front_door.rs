@@ -13,7 +13,7 @@ use fedsi_bayes::{
 };
 use fedsi_nn::{LayerSpec, Network, Targets};
 use fedsi_random::{ChaCha8Rng, Purpose, Streams};
-use support::{Case, numbers, zoo};
+use support::{Case, numbers, relative_error, zoo};
 
 fn rng() -> ChaCha8Rng {
     Streams::new(1).stream(Purpose::Selection, 0, 0)
@@ -94,6 +94,34 @@ fn scales_are_fits_of_scaled_priors() {
             }
         }
     }
+}
+
+/// The whole is the subnetwork of all parameters.
+#[test]
+fn everything_is_a_selection_too() {
+    for case in zoo().iter().filter(|case| !case.network.layout().body().is_empty()) {
+        let problem = case.problem();
+        let prior = body(case);
+        let size = prior.range().len();
+        let whole = problem.choose_all(&prior).unwrap();
+        assert_eq!(whole, problem.choose(&prior, &Variance, size, &mut rng()).unwrap());
+        let test = numbers(9, 4 * case.network.inputs());
+        let fitted = problem.fit(&whole, 0.0).unwrap();
+        let selected: Vec<usize> = prior.range().collect();
+        let (covariance, _) = case.posterior(&selected, &vec![0.5; size]);
+        let expected = case.output_covariance(&test, &selected, &covariance);
+        let found = fitted.outputs(&test).unwrap().covariance;
+        assert!(relative_error(&found, &expected) < 1e-9, "{}", case.name);
+        let near = problem.fit(&whole, 1e-3).unwrap();
+        assert!(near.posterior().certificate() <= 1e-3);
+        assert!(relative_error(&near.outputs(&test).unwrap().covariance, &expected) < 1e-3, "{}", case.name);
+        let parts = near.parts();
+        let again =
+            Laplace::from_parts(Arc::new(case.network.clone()), case.parameters.clone(), parts).unwrap();
+        assert_eq!(again.outputs(&test).unwrap(), near.outputs(&test).unwrap());
+    }
+    let case = zoo().swap_remove(0);
+    assert!(matches!(case.problem().choose_all(&body(&case)), Err(LaplaceError::Selection(_))));
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn weighted(
         }
     }
     let offsets = (0..=samples).map(|sample| sample * count).collect();
-    WeightedJacobian { offsets, inputs: Vec::new(), gains: Vec::new(), dense }
+    WeightedJacobian { offsets, inputs: Vec::new(), places: Vec::new(), gains: Vec::new(), dense }
 }
 
 /// A network of known layers.
@@ -151,6 +151,13 @@ impl LayerSource<'_> {
             None => (width, Vec::new()),
         };
         let total = samples * rows;
+        let places = subnetwork.shared_inputs(scale);
+        let mut inputs: Vec<Vec<f64>> = Vec::new();
+        for (unit, &place) in subnetwork.units.iter().zip(&places) {
+            if place == inputs.len() {
+                inputs.push(vec![0.0; samples * unit.columns.len()]);
+            }
+        }
         let mut sink = Sink {
             subnetwork,
             scale,
@@ -159,7 +166,8 @@ impl LayerSource<'_> {
             gradient: &mut self.gradient,
             found: WeightedJacobian {
                 offsets: (0..=samples).map(|sample| sample * rows).collect(),
-                inputs: subnetwork.units.iter().map(|unit| vec![0.0; samples * unit.columns.len()]).collect(),
+                inputs,
+                places,
                 gains: vec![0.0; total * subnetwork.units.len()],
                 dense: vec![0.0; total * subnetwork.unstructured()],
             },
@@ -214,11 +222,15 @@ impl GradientSink<f64> for Sink<'_> {
 impl Sink<'_> {
     fn keep_inputs(&mut self, index: usize, inputs: &[f64]) {
         let layer = &self.subnetwork.linear[index];
-        for (sample, x) in inputs.chunks_exact(layer.inputs).enumerate() {
-            let units = self.subnetwork.units[layer.units.clone()].iter();
-            for (unit, kept) in units.zip(&mut self.found.inputs[layer.units.clone()]) {
-                let width = unit.columns.len();
-                let kept = &mut kept[sample * width..][..width];
+        let mut done = None;
+        for index in layer.units.clone() {
+            let (unit, place) = (&self.subnetwork.units[index], self.found.places[index]);
+            if done.replace(place) == Some(place) {
+                continue;
+            }
+            let width = unit.columns.len();
+            let kept = self.found.inputs[place].chunks_exact_mut(width);
+            for (x, kept) in inputs.chunks_exact(layer.inputs).zip(kept) {
                 for (value, &input) in kept.iter_mut().zip(&unit.inputs) {
                     *value = x[input];
                 }

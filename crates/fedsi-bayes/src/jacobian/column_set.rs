@@ -135,6 +135,26 @@ impl ColumnSet {
         self.linear.push(layer);
     }
 
+    /// For each unit, which distinct matrix of inputs is its own, counted from 0: a unit shares that of the one before
+    /// it, where both are of one layer, have the same inputs selected and the same scale.
+    pub(crate) fn shared_inputs(&self, scale: Option<&[f64]>) -> Vec<usize> {
+        let mut places = Vec::with_capacity(self.units.len());
+        let mut count = 0;
+        for layer in &self.linear {
+            let mut before: Option<&Unit> = None;
+            for unit in &self.units[layer.units.clone()] {
+                let scaled = |unit: &Unit| scale.map(|scale| &scale[unit.columns.clone()]);
+                let same = before.is_some_and(|before| {
+                    before.bias == unit.bias && before.inputs == unit.inputs && scaled(before) == scaled(unit)
+                });
+                count += usize::from(!same);
+                places.push(count - 1);
+                before = Some(unit);
+            }
+        }
+        places
+    }
+
     /// Number of selected parameters.
     pub(crate) fn columns(&self) -> usize {
         self.order.len()

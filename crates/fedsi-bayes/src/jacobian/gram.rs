@@ -47,7 +47,7 @@ impl WeightedJacobian {
                 }
             }
             let into = &mut into[done * stride..];
-            self.linear_columns(subnetwork, &samples, &groups, chosen, first, into, stride);
+            self.linear_columns(&samples, &groups, chosen, first, into, stride);
             done = end;
         }
         let width = subnetwork.unstructured();
@@ -66,7 +66,6 @@ impl WeightedJacobian {
     #[allow(clippy::too_many_arguments)]
     fn linear_columns(
         &self,
-        subnetwork: &ColumnSet,
         samples: &[usize],
         groups: &[usize],
         chosen: &[usize],
@@ -82,26 +81,25 @@ impl WeightedJacobian {
             }
             return;
         }
-        let mut own_inputs: Vec<f64> = Vec::with_capacity(samples.len() * subnetwork.structured);
-        for (unit, inputs) in subnetwork.units.iter().zip(&self.inputs) {
-            let width = unit.columns.len();
-            for &sample in samples {
-                own_inputs.extend_from_slice(&inputs[sample * width..][..width]);
-            }
+        let mut own_inputs: Vec<Vec<f64>> = Vec::with_capacity(self.inputs.len());
+        for inputs in &self.inputs {
+            let width = inputs.len() / self.samples();
+            let own = samples.iter().flat_map(|sample| &inputs[sample * width..][..width]);
+            own_inputs.push(own.copied().collect());
         }
         let mut own_gains: Vec<f64> = Vec::new();
         for &row in &chosen[groups[0]..groups[samples.len()]] {
             own_gains.extend_from_slice(&self.gains[row * units..][..units]);
         }
-        let mut products = vec![0.0; units * samples.len() * BLOCK];
+        let mut products = vec![0.0; self.inputs.len() * samples.len() * BLOCK];
         let mut turned = vec![0.0; units * BLOCK];
         let mut weighted = Vec::new();
         for begin in (first..self.samples()).step_by(BLOCK) {
             let end = (begin + BLOCK).min(self.samples());
             let count = end - begin;
-            for (index, (unit, inputs)) in subnetwork.units.iter().zip(&self.inputs).enumerate() {
-                let width = unit.columns.len();
-                let own = rows(&own_inputs[unit.columns.start * samples.len()..], samples.len(), width);
+            for (index, (own, inputs)) in own_inputs.iter().zip(&self.inputs).enumerate() {
+                let width = own.len() / samples.len();
+                let own = rows(own, samples.len(), width);
                 let others = rows(&inputs[begin * width..], count, width);
                 let into = &mut products[index * samples.len() * count..];
                 multiply(rows_mut(into, samples.len(), count), own, others.transpose());
@@ -110,8 +108,8 @@ impl WeightedJacobian {
             let gains = &self.gains[range.start * units..range.end * units];
             for own in 0..samples.len() {
                 // Unit by unit to sample by sample, to match the gains.
-                for unit in 0..units {
-                    let products = &products[(unit * samples.len() + own) * count..][..count];
+                for (unit, &place) in self.places.iter().enumerate() {
+                    let products = &products[(place * samples.len() + own) * count..][..count];
                     for (other, &product) in products.iter().enumerate() {
                         turned[other * units + unit] = product;
                     }
@@ -161,11 +159,54 @@ impl WeightedJacobian {
     /// For each sample the block `B_n diag(variance) B_n'` of its own rows: the covariance of the rows if the
     /// columns were independent. Samples have the same number of rows here.
     pub(crate) fn independent_covariances(&self, subnetwork: &ColumnSet, variance: &[f64]) -> Vec<f64> {
+        let sums = self.unit_variances(subnetwork, Some(variance));
+        self.covariances_of(subnetwork, &sums, &variance[subnetwork.structured..].iter())
+    }
+
+    /// The same for several variances of each column: `variances` is `[columns, count]`.
+    pub(crate) fn independent_covariances_each(
+        &self,
+        subnetwork: &ColumnSet,
+        variances: &[f64],
+        count: usize,
+    ) -> Vec<Vec<f64>> {
+        let units = self.units();
+        let mut sums = vec![0.0; count * self.samples() * units];
+        let mut own = vec![0.0; self.samples() * count];
+        let mut squares = Vec::new();
+        for (index, unit) in subnetwork.units.iter().enumerate() {
+            let width = unit.columns.len();
+            if index == 0 || self.places[index] != self.places[index - 1] {
+                squares.clear();
+                squares.extend(self.inputs_of(index).iter().map(|&x| x * x));
+            }
+            let squares = rows(&squares, self.samples(), width);
+            let variances = rows(&variances[unit.columns.start * count..], width, count);
+            multiply(rows_mut(&mut own, self.samples(), count), squares, variances);
+            for (sample, own) in own.chunks_exact(count).enumerate() {
+                for (which, &sum) in own.iter().enumerate() {
+                    sums[(which * self.samples() + sample) * units + index] = sum;
+                }
+            }
+        }
+        let dense = &variances[subnetwork.structured * count..];
+        let of = |which: usize| {
+            let sums = &sums[which * self.samples() * units..][..self.samples() * units];
+            self.covariances_of(subnetwork, sums, &dense.iter().skip(which).step_by(count))
+        };
+        (0..count).map(of).collect()
+    }
+
+    /// The blocks, from each sample's variance at each unit and the variance of each dense column.
+    fn covariances_of<'v>(
+        &self,
+        subnetwork: &ColumnSet,
+        sums: &[f64],
+        variance: &(impl Iterator<Item = &'v f64> + Clone),
+    ) -> Vec<f64> {
         let units = self.units();
         let count = self.rows().checked_div(self.samples()).unwrap_or(0);
-        let sums = self.unit_variances(subnetwork, Some(variance));
         let width = subnetwork.unstructured();
-        let variance = &variance[subnetwork.structured..];
         let mut blocks = vec![0.0; self.samples() * count * count];
         let mut scaled = Vec::new();
         for (sample, block) in blocks.chunks_exact_mut((count * count).max(1)).enumerate() {
@@ -182,7 +223,8 @@ impl WeightedJacobian {
                 let own = &self.dense[self.offsets[sample] * width..][..count * width];
                 scaled.clear();
                 for row in own.chunks_exact(width) {
-                    scaled.extend(row.iter().zip(variance).map(|(&value, &variance)| value * variance));
+                    scaled
+                        .extend(row.iter().zip(variance.clone()).map(|(&value, &variance)| value * variance));
                 }
                 let right = strided(own, count, width, width).transpose();
                 multiply_add(rows_mut(block, count, count), 1.0, rows(&scaled, count, width), right);

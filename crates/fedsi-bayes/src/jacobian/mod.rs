@@ -13,6 +13,7 @@ mod products;
 
 pub(crate) use collect::Collector;
 pub(crate) use column_set::ColumnSet;
+use column_set::Unit;
 
 use fedsi_nn::vectorised;
 
@@ -22,8 +23,10 @@ use fedsi_nn::vectorised;
 pub(crate) struct WeightedJacobian {
     /// The rows of sample n are `offsets[n]..offsets[n + 1]`.
     pub(crate) offsets: Vec<usize>,
-    /// For each unit, its selected inputs times their scale: `[samples, unit's columns]`.
+    /// Selected inputs times their scale, `[samples, unit's columns]`: each distinct matrix once.
     inputs: Vec<Vec<f64>>,
+    /// Which of these belongs to each unit: ascending.
+    places: Vec<usize>,
     /// Backpropagated rows at the units: `[rows, units]`.
     gains: Vec<f64>,
     /// The dense columns, times their scale: `[rows, unstructured]`.
@@ -36,6 +39,7 @@ impl WeightedJacobian {
         Self {
             offsets: vec![0],
             inputs: vec![Vec::new(); subnetwork.units.len()],
+            places: (0..subnetwork.units.len()).collect(),
             gains: Vec::new(),
             dense: Vec::new(),
         }
@@ -50,7 +54,12 @@ impl WeightedJacobian {
     }
 
     const fn units(&self) -> usize {
-        self.inputs.len()
+        self.places.len()
+    }
+
+    /// The selected inputs of a unit, `[samples, unit's columns]`.
+    fn inputs_of(&self, unit: usize) -> &[f64] {
+        &self.inputs[self.places[unit]]
     }
 
     /// The gains of one sample, `[its rows, units]`.
@@ -76,10 +85,10 @@ impl WeightedJacobian {
                 },
             );
         }
-        for (index, (unit, inputs)) in subnetwork.units.iter().zip(&self.inputs).enumerate() {
+        for (index, unit) in subnetwork.units.iter().enumerate() {
             let width = unit.columns.len();
             let squares = &mut squares[unit.columns.clone()];
-            for (sample, inputs) in inputs.chunks_exact(width).enumerate() {
+            for (sample, inputs) in self.inputs_of(index).chunks_exact(width).enumerate() {
                 let strength = strength[sample * units + index];
                 if strength != 0.0 {
                     for (sum, &x) in squares.iter_mut().zip(inputs) {
@@ -104,10 +113,20 @@ impl WeightedJacobian {
     fn unit_variances(&self, subnetwork: &ColumnSet, variance: Option<&[f64]>) -> Vec<f64> {
         let units = self.units();
         let mut sums = vec![0.0; self.samples() * units];
-        for (index, (unit, inputs)) in subnetwork.units.iter().zip(&self.inputs).enumerate() {
+        for (index, unit) in subnetwork.units.iter().enumerate() {
             let width = unit.columns.len();
-            let variance = variance.map(|variance| &variance[unit.columns.clone()]);
-            for (sample, inputs) in inputs.chunks_exact(width).enumerate() {
+            let of = |unit: &Unit| variance.map(|variance| &variance[unit.columns.clone()]);
+            let variance = of(unit);
+            if index > 0
+                && self.places[index] == self.places[index - 1]
+                && of(&subnetwork.units[index - 1]) == variance
+            {
+                for sums in sums.chunks_exact_mut(units) {
+                    sums[index] = sums[index - 1];
+                }
+                continue;
+            }
+            for (sample, inputs) in self.inputs_of(index).chunks_exact(width).enumerate() {
                 sums[sample * units + index] = vectorised(
                     #[inline(always)]
                     || match variance {
@@ -138,8 +157,13 @@ impl WeightedJacobian {
         squares
     }
 
-    /// Adds those rows of `other` that `keep` names, and the samples they belong to.
+    /// Adds those rows of `other` that `keep` names, and the samples they belong to. `other` is of the same columns and
+    /// scale.
     pub(crate) fn absorb(&mut self, subnetwork: &ColumnSet, other: &Self, keep: &[bool]) {
+        if self.rows() == 0 {
+            self.inputs = vec![Vec::new(); other.inputs.len()];
+            self.places.clone_from(&other.places);
+        }
         let (units, width) = (self.units(), subnetwork.unstructured());
         for sample in 0..other.samples() {
             let rows = other.offsets[sample]..other.offsets[sample + 1];
@@ -152,10 +176,8 @@ impl WeightedJacobian {
             }
             if after > before {
                 self.offsets.push(after);
-                for (unit, (to, from)) in
-                    subnetwork.units.iter().zip(self.inputs.iter_mut().zip(&other.inputs))
-                {
-                    let width = unit.columns.len();
+                for (to, from) in self.inputs.iter_mut().zip(&other.inputs) {
+                    let width = from.len() / other.samples();
                     to.extend_from_slice(&from[sample * width..][..width]);
                 }
             }
@@ -166,10 +188,20 @@ impl WeightedJacobian {
     pub(crate) fn restrict(&self, subnetwork: &ColumnSet, keep: &[bool]) -> Self {
         let alive: Vec<bool> =
             subnetwork.units.iter().map(|unit| keep[unit.columns.clone()].contains(&true)).collect();
-        let inputs = subnetwork.units.iter().zip(&self.inputs).zip(&alive).filter(|(_, alive)| **alive);
+        let (mut inputs, mut places): (Vec<Vec<f64>>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut before: Option<(usize, &[bool])> = None;
+        for (index, unit) in subnetwork.units.iter().enumerate().filter(|&(index, _)| alive[index]) {
+            let own = (self.places[index], &keep[unit.columns.clone()]);
+            if before != Some(own) {
+                inputs.push(kept(self.inputs_of(index), own.1));
+            }
+            places.push(inputs.len() - 1);
+            before = Some(own);
+        }
         Self {
             offsets: self.offsets.clone(),
-            inputs: inputs.map(|((unit, inputs), _)| kept(inputs, &keep[unit.columns.clone()])).collect(),
+            inputs,
+            places,
             gains: kept(&self.gains, &alive),
             dense: kept(&self.dense, &keep[subnetwork.structured..]),
         }

@@ -28,7 +28,7 @@ impl WeightedJacobian {
                 let mut count = 0;
                 while sample < self.samples() && count < BLOCK {
                     if self.mix(sample, index, &mut mixed) {
-                        left.extend_from_slice(&self.inputs[index][sample * own..][..own]);
+                        left.extend_from_slice(&self.inputs_of(index)[sample * own..][..own]);
                         let from = right.len();
                         right.resize(from + rest, 0.0);
                         self.scaled_inputs(subnetwork, sample, index, &mixed, &mut right[from..]);
@@ -88,11 +88,11 @@ impl WeightedJacobian {
             #[inline(always)]
             || {
                 let mut place = 0;
-                for (index, inputs) in self.inputs.iter().enumerate().skip(unit) {
-                    let width = subnetwork.units[index].columns.len();
+                for (index, own) in subnetwork.units.iter().enumerate().skip(unit) {
+                    let width = own.columns.len();
                     let factor = mixed[index];
                     if factor != 0.0 {
-                        let inputs = &inputs[sample * width..][..width];
+                        let inputs = &self.inputs_of(index)[sample * width..][..width];
                         for (value, &input) in into[place..][..width].iter_mut().zip(inputs) {
                             *value = factor * input;
                         }

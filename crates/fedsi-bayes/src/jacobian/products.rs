@@ -76,9 +76,9 @@ impl WeightedJacobian {
         product: &mut [f64],
     ) {
         let (units, breadth) = (self.units(), columns.len());
-        for (index, (unit, inputs)) in subnetwork.units.iter().zip(&self.inputs).enumerate() {
+        for (index, unit) in subnetwork.units.iter().enumerate() {
             let own = unit.columns.len();
-            let inputs = rows(&inputs[samples.start * own..], samples.len(), own);
+            let inputs = rows(&self.inputs_of(index)[samples.start * own..], samples.len(), own);
             let collapsed = strided(&collapsed[index * breadth..], samples.len(), breadth, units * breadth);
             let into = &mut product[unit.columns.start * width + columns.start..];
             multiply_add(strided_mut(into, own, breadth, width), 1.0, inputs.transpose(), collapsed);
@@ -116,11 +116,9 @@ impl WeightedJacobian {
             };
             for begin in (0..self.samples()).step_by(block) {
                 let end = (begin + block).min(self.samples());
-                for (index, (unit, inputs)) in
-                    subnetwork.units.iter().zip(&self.inputs).enumerate().take(present)
-                {
+                for (index, unit) in subnetwork.units.iter().enumerate().take(present) {
                     let own = unit.columns.len();
-                    let inputs = rows(&inputs[begin * own..], end - begin, own);
+                    let inputs = rows(&self.inputs_of(index)[begin * own..], end - begin, own);
                     let w = strided(&w[unit.columns.start * width + left..], own, breadth, width);
                     let into = &mut gathered[index * breadth..];
                     multiply(strided_mut(into, end - begin, breadth, units * breadth), inputs, w);

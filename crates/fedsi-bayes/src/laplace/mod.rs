@@ -1,14 +1,19 @@
 //! A problem, a subnetwork of it, a fitted posterior, a prediction.
 //!
 //! 1. A [`Problem`](crate::Problem): a network at its trained parameters, its data, its likelihood.
-//! 2. A [`Prior`] over a range of the parameters, and a [`Selection`] from it: by a rule, by given indices, or all of
-//!    the range without correlations.
+//! 2. A [`Prior`] over a range of the parameters, and a [`Selection`] from it: by a rule, by given indices, all of the
+//!    range, or all of it without correlations.
 //! 3. [`Problem::fit`](crate::Problem::fit), or [`Problem::fit_scales`](crate::Problem::fit_scales) for several prior
 //!    variances that share the work: a [`Laplace`], which holds what it was fitted to.
 //! 4. [`Laplace::probabilities`], [`Laplace::regression`], [`Laplace::spread`], [`Laplace::outputs`].
+//!
+//! A search over prior variances needs predictions and no posteriors:
+//! [`Problem::probabilities_at_scales`](crate::Problem::probabilities_at_scales) and
+//! [`Problem::regression_at_scales`](crate::Problem::regression_at_scales).
 
 mod fit;
 mod fitted;
+mod scales;
 mod select;
 
 pub use fit::ScaledFits;

@@ -170,13 +170,16 @@ impl Problem<'_> {
         Ok(Selection::new(self, prior, subnetwork, &ggn, None))
     }
 
-    /// All parameters of the prior's range, independent of each other.
+    /// All parameters of the prior's range, with their full covariance.
     ///
-    /// Cost: the diagonal of the GGN over the range; the fit that follows costs next to nothing.
+    /// With a tolerance, a [fit](Self::fit) keeps the directions that the data determines, a few dozen to a few hundred
+    /// numbers for each parameter; without, as many as the data has rows (samples times classes less one).
+    ///
+    /// Cost: the diagonal of the GGN over the range, for the explanation.
     ///
     /// # Errors
     /// A prior that does not fit the network, an empty range; a network that cannot be evaluated.
-    pub fn choose_independent(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
+    pub fn choose_all(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
         prior.check(self)?;
         let range = prior.range();
         let subnetwork = Subnetwork::all(range.clone())?;
@@ -185,7 +188,19 @@ impl Problem<'_> {
         let layout = self.network().layout();
         Candidates::new(layout, range, &curvature, &prior.variance, self.parameters())?;
         let ggn = curvature.ggn.clone();
-        let chosen = Selection::new(self, prior, subnetwork, &ggn, Some(curvature));
-        Ok(Selection { structure: Structure::Independent { ggn }, ..chosen })
+        Ok(Selection::new(self, prior, subnetwork, &ggn, Some(curvature)))
+    }
+
+    /// All parameters of the prior's range, independent of each other.
+    ///
+    /// Cost: the diagonal of the GGN over the range; the fit that follows costs next to nothing.
+    ///
+    /// # Errors
+    /// As for [`Self::choose_all`].
+    pub fn choose_independent(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
+        let mut chosen = self.choose_all(prior)?;
+        let ggn = chosen.curvature.as_ref().map_or_else(Vec::new, |curvature| curvature.ggn.clone());
+        chosen.structure = Structure::Independent { ggn };
+        Ok(chosen)
     }
 }

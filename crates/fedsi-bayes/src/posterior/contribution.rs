@@ -1,12 +1,16 @@
 //! What the data contributes to a posterior, in whichever form is cheapest.
 
-use super::projection::Projection;
+use super::probes::Probes;
+use super::projection::{GRAM_ROWS, Projection};
 use crate::error::PosteriorError;
 use crate::jacobian::{Collector, ColumnSet, WeightedJacobian};
 use crate::problem::Problem;
 
 /// Share of the tolerance that may go into leaving out rows before anything is factorised.
 const ROWS_SHARE: f64 = 0.25;
+
+/// Most values of a Jacobian that [`Contributions::for_scale`] gathers: 512 MiB.
+const GATHERED_VALUES: usize = 1 << 26;
 
 /// On which side a posterior is computed. With B the weighted Jacobian, its rows scaled by the likelihood and its
 /// columns by the prior's standard deviations, the precision is `I + B' B` up to that scaling.
@@ -49,15 +53,70 @@ impl Contributions<'_> {
         let samples = self.problem.samples();
         let rows = samples * self.problem.likelihood().rows(self.problem.network().outputs());
         let exact = form.unwrap_or_else(|| cheapest(samples, rows, subnetwork));
-        check_memory(exact, rows, subnetwork)?;
+        if tolerance == 0.0 {
+            check_memory(exact, rows, subnetwork)?;
+        }
         // With more samples than parameters a projection gathers more than the exact form ever holds, and finds
         // little to leave out.
         let streams = tolerance == 0.0 || (form.is_none() && samples > subnetwork.columns());
         if exact == Form::Parameters && streams {
+            check_memory(exact, rows, subnetwork)?;
             self.by_parameters(subnetwork)
         } else {
             self.by_samples(subnetwork, tolerance, form)
         }
+    }
+
+    /// In a form whose size follows the directions that matter at the tolerance, at `scale` times the prior variances;
+    /// exact with a tolerance of 0. Where `B B'` is the smaller one, the tolerance holds for any combination of
+    /// parameters; where `B' B` is formed, on average over probes among `inputs`; where neither fits into memory, for
+    /// any combination at scale 1.
+    pub(super) fn for_scale(
+        &self,
+        subnetwork: &ColumnSet,
+        tolerance: f64,
+        scale: f64,
+        inputs: &[f64],
+    ) -> Result<(Vec<bool>, ColumnSet, Contribution), PosteriorError> {
+        if tolerance == 0.0 {
+            let (keep, live, contribution, _) = self.of(subnetwork, 0.0, None)?;
+            return Ok((keep, live, contribution));
+        }
+        let (samples, network) = (self.problem.samples(), self.problem.network());
+        let rows = samples * self.problem.likelihood().rows(network.outputs());
+        let (units, dense) = (subnetwork.units.len(), subnetwork.unstructured());
+        let gathered = samples * subnetwork.structured + rows * (units + dense);
+        let (keep, live, normal, excess) = if gathered > GATHERED_VALUES
+            && check_memory(Form::Parameters, rows, subnetwork).is_ok()
+        {
+            match self.by_parameters(subnetwork)? {
+                (keep, live, Contribution::Parameters { normal }, _) => (keep, live, normal, 0.0),
+                (keep, live, contribution, _) => return Ok((keep, live, contribution)),
+            }
+        } else {
+            let too_large = check_memory(Form::Parameters, rows, subnetwork).is_err();
+            // Of much data only the trace left out is known, a bound far above what outputs show of it.
+            let bound = if too_large && rows > GRAM_ROWS { tolerance } else { tolerance / scale };
+            let (keep, live, jacobian, dropped) = self.gather_live(subnetwork, bound)?;
+            let (n, m) = (jacobian.samples(), jacobian.rows());
+            let fewer = forming(Form::Samples, n, m, &live) <= forming(Form::Parameters, n, m, &live);
+            if too_large || (fewer && m <= GRAM_ROWS) {
+                let contribution = match Projection::new(&jacobian, &live, bound - dropped, f64::INFINITY)? {
+                    Some((projection, _)) => Contribution::Projection(projection),
+                    None => Contribution::Samples { gram: jacobian.gram(&live), jacobian },
+                };
+                return Ok((keep, live, contribution));
+            }
+            let mut normal = vec![0.0; live.columns() * live.columns()];
+            jacobian.add_normal(&live, &mut normal);
+            (keep, live, normal, scale * dropped)
+        };
+        let deviation = kept(self.deviation, &keep);
+        let probes = Probes::new(self.problem, &live, &deviation, inputs, scale)?;
+        // What was dropped and what is left out now multiply.
+        let tolerance = (tolerance - excess) / (1.0 + excess);
+        let projection = Projection::of_normal(&normal, &live, &probes, tolerance)?;
+        Ok((keep, live, Contribution::Projection(projection)))
     }
 
     fn collector<'b>(&'b self, subnetwork: &'b ColumnSet) -> Collector<'b> {
@@ -96,20 +155,14 @@ impl Contributions<'_> {
         tolerance: f64,
         form: Option<Form>,
     ) -> Result<Formed, PosteriorError> {
-        let (jacobian, dropped) = self.gather(subnetwork, ROWS_SHARE * tolerance)?;
-        let keep: Vec<bool> =
-            jacobian.column_squares(subnetwork).iter().map(|&square| square != 0.0).collect();
-        let (live, jacobian) = if keep.contains(&false) {
-            (subnetwork.restrict(&keep), jacobian.restrict(subnetwork, &keep))
-        } else {
-            (subnetwork.clone(), jacobian)
-        };
+        let (keep, live, jacobian, dropped) = self.gather_live(subnetwork, tolerance)?;
         let exact = match form {
             Some(form @ (Form::Samples | Form::Parameters)) => form,
             _ => cheapest(jacobian.samples(), jacobian.rows(), &live),
         };
+        let too_large = check_memory(exact, jacobian.rows(), &live);
         if tolerance > 0.0 && form.is_none_or(|form| form == Form::Projection) {
-            let limit = if form.is_some() {
+            let limit = if form.is_some() || too_large.is_err() {
                 f64::INFINITY
             } else {
                 cost(exact, jacobian.samples(), jacobian.rows(), &live)
@@ -119,6 +172,7 @@ impl Contributions<'_> {
                 return Ok((keep, live, Contribution::Projection(projection), residual + dropped));
             }
         }
+        too_large?;
         let contribution = if exact == Form::Parameters {
             let mut normal = vec![0.0; live.columns() * live.columns()];
             jacobian.add_normal(&live, &mut normal);
@@ -128,6 +182,23 @@ impl Contributions<'_> {
             Contribution::Samples { jacobian, gram }
         };
         Ok((keep, live, contribution, dropped))
+    }
+
+    /// The Jacobian of the rows and columns that matter: which columns these are, and the trace left out.
+    fn gather_live(
+        &self,
+        subnetwork: &ColumnSet,
+        tolerance: f64,
+    ) -> Result<(Vec<bool>, ColumnSet, WeightedJacobian, f64), PosteriorError> {
+        let (jacobian, dropped) = self.gather(subnetwork, ROWS_SHARE * tolerance)?;
+        let keep: Vec<bool> =
+            jacobian.column_squares(subnetwork).iter().map(|&square| square != 0.0).collect();
+        let (live, jacobian) = if keep.contains(&false) {
+            (subnetwork.restrict(&keep), jacobian.restrict(subnetwork, &keep))
+        } else {
+            (subnetwork.clone(), jacobian)
+        };
+        Ok((keep, live, jacobian, dropped))
     }
 
     /// The weighted Jacobian of all samples, without the smallest rows as long as their squares sum to no more
@@ -187,15 +258,25 @@ fn cheapest(samples: usize, rows: usize, subnetwork: &ColumnSet) -> Form {
 /// Multiplications (and as many additions) of an exact form.
 fn cost(form: Form, samples: usize, rows: usize, subnetwork: &ColumnSet) -> f64 {
     let (n, m) = (samples as f64, rows as f64);
-    let (s, c) = (subnetwork.structured as f64, subnetwork.unstructured() as f64);
-    let (u, all) = (subnetwork.units.len() as f64, subnetwork.columns() as f64);
-    match form {
-        Form::Samples | Form::Projection => {
-            // Half a symmetric matrix of inner products, weighted; factor and inverse; factor of the reduction.
-            0.5 * n * n * s + m * m * (u + c) + m * m * m / 3.0 + 0.5 * n * s * m
+    let (s, all) = (subnetwork.structured as f64, subnetwork.columns() as f64);
+    forming(form, samples, rows, subnetwork)
+        + match form {
+            // Factor and inverse; factor of the reduction.
+            Form::Samples | Form::Projection => m * m * m / 3.0 + 0.5 * n * s * m,
+            Form::Parameters => all * all * all / 3.0,
         }
+}
+
+/// Multiplications that forming `B B'` or `B' B` takes.
+fn forming(form: Form, samples: usize, rows: usize, subnetwork: &ColumnSet) -> f64 {
+    let (n, m) = (samples as f64, rows as f64);
+    let (s, c) = (subnetwork.structured as f64, subnetwork.unstructured() as f64);
+    let u = subnetwork.units.len() as f64;
+    match form {
+        // Half a symmetric matrix of inner products, weighted.
+        Form::Samples | Form::Projection => 0.5 * n * n * s + m * m * (u + c),
         // Units are taken to be active at half of the samples.
-        Form::Parameters => 0.25 * n * s * s + m * c * (u + 0.5 * c) + n * s * c + all * all * all / 3.0,
+        Form::Parameters => 0.25 * n * s * s + m * c * (u + 0.5 * c) + n * s * c,
     }
 }
 

@@ -4,13 +4,19 @@ mod check;
 mod contribution;
 mod factors;
 mod family;
+mod independent;
+mod pivots;
+mod probes;
 mod projection;
+mod spectrum;
 #[cfg(test)]
 mod tests;
 
 pub use contribution::Form;
 pub use factors::{Covariance, Factors};
 pub use family::PosteriorFamily;
+pub(crate) use independent::IndependentScales;
+pub(crate) use spectrum::Spectrum;
 
 use crate::dense::{mirror, multiply_add, multiply_add_lower, rows, rows_mut};
 use crate::error::PosteriorError;

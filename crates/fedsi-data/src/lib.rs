@@ -20,6 +20,7 @@
 //! ```
 
 mod checksum;
+mod corruption;
 mod csv_file;
 mod csv_text;
 mod dataset;
@@ -41,6 +42,7 @@ mod spec;
 use std::path::Path;
 
 pub use checksum::hexadecimal;
+pub use corruption::{Corruption, Strength};
 pub use csv_text::csv_text;
 pub use dataset::{CheckReport, DataForm, Dataset, DatasetDefaults, PooledSetting, RemoteFile, SplitReport};
 pub use datasets::Datasets;

@@ -65,6 +65,10 @@ pub enum Purpose {
     Faults = 13,
     /// The noise on a round's aggregate that hides any one client, from a secret key.
     Privacy = 14,
+    /// How a client's images are changed on purpose, to see what its model makes of them: one stream an image.
+    Corruption = 15,
+    /// Which seeds and clients statistics count how often: of no run, so numbered apart.
+    Resampling = 1000,
 }
 
 /// The source of all streams of one run.

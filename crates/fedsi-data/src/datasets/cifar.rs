@@ -68,7 +68,7 @@ impl Dataset for Cifar10 {
             Size::Small => PartitionSpec::labels(20, 25, 475),
             Size::Large => PartitionSpec::labels(20, 450, 150),
         };
-        DatasetDefaults { partition, rounds: 800, body: body(), weight_noise: 0.0, subnetwork: 0.07 }
+        DatasetDefaults { partition, rounds: 800, body: body(), weight_noise: 0.1, subnetwork: 0.07 }
     }
 
     /// The five training batches and the test batch pooled, in this order.

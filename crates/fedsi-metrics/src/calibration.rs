@@ -99,6 +99,10 @@ struct BinCounts {
     count: usize,
     correct: usize,
     confidence: f64,
+    /// `sum (1 - c)`: not the count less the confidences, which cancels where all are sure.
+    doubt: f64,
+    /// Of the number of right answers, were every confidence right: `sum c (1 - c)`.
+    variance: f64,
 }
 
 impl ReliabilityTable {
@@ -113,7 +117,17 @@ impl ReliabilityTable {
         bin.count += 1;
         bin.correct += usize::from(correct);
         bin.confidence += confidence;
+        // A row may sum to a little more than 1, and a probability is at most 1.
+        let probability = confidence.clamp(0.0, 1.0);
+        bin.doubt += 1.0 - probability;
+        bin.variance += probability * (1.0 - probability);
         self.samples += 1;
+    }
+
+    /// Of each bin, were every confidence right: how many right or wrong answers are expected, whichever is less, and
+    /// their variance.
+    pub(crate) fn spreads(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.counts.iter().map(|bin| (bin.confidence.min(bin.doubt), bin.variance))
     }
 
     /// How many samples were recorded.

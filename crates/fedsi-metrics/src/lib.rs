@@ -1,10 +1,11 @@
 //! Scores of predictions that carry their own uncertainty.
 //!
 //! Classification: [`Predictions`] is a checked view of class probabilities and labels; from it come the
-//! [`ClassificationScores`] (accuracy, ECE, MCE, Brier, NLL), the [`ReliabilityTable`] behind a reliability diagram, the
-//! entropy of every row and the [`RiskCoverage`] curve. [`auroc`] measures how well a score separates two groups
-//! (right from wrong, seen from unseen classes). Regression: [`regression::GaussianPredictions`]. Many clients or
-//! seeds: [`Summary`]; two methods over the same seeds: [`paired_t_test`].
+//! [`ClassificationScores`] (accuracy, ECE beside its noise floor, MCE, Brier, NLL, AURC), the [`ReliabilityTable`] behind
+//! a reliability diagram, the [`ClassCounts`] of every class, the entropy of every row and the [`RiskCoverage`] curve.
+//! [`auroc`] measures how well a score separates two groups (right from wrong, seen from unseen classes), [`aurc`] how
+//! well one ranks errors, and [`cross_fitted`] judges a threshold where it was not found. Regression: [`regression::GaussianPredictions`]. Many clients or seeds: [`Summary`]; two
+//! methods over the same seeds: [`paired_t_test`]; several such tests: [`holm`].
 //!
 //! Everything is computed in f64 whatever the input's precision, in a fixed order, without randomness.
 //! Samples are never weighted. A metric of no samples is `None`, never NaN.
@@ -20,8 +21,11 @@
 //! # Ok::<(), fedsi_metrics::MetricsError>(())
 //! ```
 
+mod abstention;
 mod aggregate;
 mod calibration;
+mod classes;
+mod ece_floor;
 mod error;
 mod normal;
 mod paired;
@@ -31,12 +35,15 @@ pub mod regression;
 mod scores;
 mod selective;
 
+pub use abstention::{AbstentionGoal, Judgement, cross_fitted};
 pub use aggregate::{Summary, quantile};
 pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
+pub use classes::{ClassCounts, balanced_accuracy};
+pub use ece_floor::EceFloor;
 pub use error::MetricsError;
 pub use normal::HALF_WIDTH_95;
-pub use paired::{MIN_PAIRS, PairedTest, paired_t_test};
+pub use paired::{MIN_PAIRS, PairedTest, holm, paired_t_test};
 pub use predictions::{PredictionRow, Predictions, ROW_SUM_TOLERANCE};
 pub use ranking::auroc;
 pub use scores::{ClassificationScores, PROBABILITY_FLOOR};
-pub use selective::{RiskCoverage, RiskPoint, entropy};
+pub use selective::{RiskCoverage, RiskPoint, aurc, entropy};

@@ -1,4 +1,5 @@
-//! Whether two methods differ, from scores that come in pairs: Student's t-test.
+//! Whether two methods differ, and by how much, from scores that come in pairs: Student's t-test and interval, and Holm's
+//! correction where there are several tests.
 
 use statrs::function::beta::checked_beta_reg;
 
@@ -19,6 +20,9 @@ pub struct PairedTest {
     pub t: f64,
     /// How likely a `t` this far from 0 would be if the two were alike, with `pairs - 1` degrees of freedom.
     pub p: f64,
+    /// The 95% confidence interval of the mean difference: `mean` less and plus the 0.975-quantile of Student's t with
+    /// `pairs - 1` degrees of freedom times `std / sqrt(pairs)`. It excludes 0 just where `p < 0.05`.
+    pub interval: (f64, f64),
 }
 
 /// The paired test of these pairs: of the differences, first less second.
@@ -37,8 +41,24 @@ pub fn paired_t_test(pairs: &[(f64, f64)]) -> Option<PairedTest> {
     if !(deviation > ROUNDING * largest && deviation.is_finite()) {
         return None;
     }
-    let t = mean / (deviation / (count as f64).sqrt());
-    Some(PairedTest { pairs: count, mean, t, p: student_p(t, (count - 1) as f64) })
+    let (error, freedom) = (deviation / (count as f64).sqrt(), (count - 1) as f64);
+    let t = mean / error;
+    let half = student_half_width(freedom) * error;
+    let interval = (mean - half, mean + half);
+    Some(PairedTest { pairs: count, mean, t, p: student_p(t, freedom), interval })
+}
+
+/// p-values after Holm's correction for how many there are, in their order: where nothing differs, the chance that any of
+/// them falls below a level is at most that level.
+pub fn holm(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let (mut adjusted, mut largest) = (vec![1.0; values.len()], 0.0_f64);
+    for (step, &place) in order.iter().enumerate() {
+        largest = largest.max((values.len() - step) as f64 * values[place]).min(1.0);
+        adjusted[place] = largest;
+    }
+    adjusted
 }
 
 /// What rounding may add to a score, relative to its size.
@@ -49,6 +69,18 @@ const ROUNDING: f64 = 64.0 * f64::EPSILON;
 fn student_p(t: f64, freedom: f64) -> f64 {
     // An error is a freedom or a t outside of the distribution's domain.
     checked_beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t)).unwrap_or(f64::NAN)
+}
+
+/// The `t` with `student_p(t, freedom) = 0.05`: half the width of a 95% interval in standard errors. By bisection, to the
+/// last digits: it is needed once a test.
+fn student_half_width(freedom: f64) -> f64 {
+    // One degree of freedom has 12.7, the most; the normal distribution 1.96, the least.
+    let (mut low, mut high) = (1.0, 13.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if student_p(middle, freedom) > 0.05 { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
 }
 
 #[cfg(test)]
@@ -111,7 +143,42 @@ mod tests {
         let x = (18.0_f64 / 22.0).sqrt();
         close(test.p, 1.0 - x * (3.0 - x * x) / 2.0, 1e-10);
         assert_eq!((test.pairs, test.mean), (5, 3.0));
+        // The 0.975-quantile with four degrees is 2.776, the standard error sqrt(2.5 / 5).
+        close(test.interval.0, 3.0 - 2.776_445_105_197_793 * 0.5_f64.sqrt(), 1e-9);
+        close(test.interval.1, 3.0 + 2.776_445_105_197_793 * 0.5_f64.sqrt(), 1e-9);
         assert_eq!(paired_t_test(&pairs(&[-1.0, 1.0, 0.0, -2.0, 2.0])).unwrap().p, 1.0);
+    }
+
+    #[test]
+    fn quantiles_of_tables() {
+        for (freedom, t) in
+            [(1.0, 12.706_204_736), (4.0, 2.776_445_105), (9.0, 2.262_157_163), (29.0, 2.045_229_642)]
+        {
+            close(student_half_width(freedom), t, 1e-9);
+        }
+        close(student_half_width(1e7), crate::HALF_WIDTH_95, 1e-6);
+    }
+
+    /// The interval and the test agree on whether there is a difference.
+    #[test]
+    fn the_interval_excludes_zero_where_p_is_small() {
+        for shift in 0..40 {
+            let shift = 0.05 * f64::from(shift) - 1.0;
+            let test =
+                paired_t_test(&pairs(&[shift - 0.4, shift + 0.1, shift, shift + 0.35, shift - 0.2])).unwrap();
+            let excludes = test.interval.0 > 0.0 || test.interval.1 < 0.0;
+            assert_eq!(excludes, test.p < 0.05, "{test:?}");
+        }
+    }
+
+    #[test]
+    fn holm_s_correction() {
+        let found = holm(&[0.01, 0.04, 0.03]);
+        for (found, expected) in found.iter().zip([0.03, 0.06, 0.06]) {
+            close(*found, expected, 1e-12);
+        }
+        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
     }
 
     #[test]

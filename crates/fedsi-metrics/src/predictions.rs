@@ -122,7 +122,8 @@ impl<'a, T: Copy + Into<f64>> PredictionRow<'a, T> {
         self.predicted() == self.label
     }
 
-    fn largest(&self) -> (usize, f64) {
+    /// The most probable class and its probability; among equals the lowest class.
+    pub(crate) fn largest(&self) -> (usize, f64) {
         let mut best = (0, f64::NEG_INFINITY);
         for (class, &value) in self.probabilities.iter().enumerate() {
             let value = value.into();

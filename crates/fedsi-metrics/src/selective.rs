@@ -43,18 +43,7 @@ impl RiskCoverage {
     /// # Errors
     /// Arrays of different lengths, or a NaN.
     pub fn new(uncertainty: &[f64], correct: &[bool]) -> Result<Option<Self>, MetricsError> {
-        if uncertainty.len() != correct.len() {
-            return Err(MetricsError::Unpaired {
-                left: "uncertainty",
-                right: "correct",
-                left_len: uncertainty.len(),
-                right_len: correct.len(),
-            });
-        }
-        if let Some(row) = uncertainty.iter().position(|value| value.is_nan()) {
-            return Err(MetricsError::NotFinite { array: "uncertainty", row, column: 0, value: f64::NAN });
-        }
-        Ok(Self::from_pairs(uncertainty.iter().copied().zip(correct.iter().copied()).collect()))
+        Ok(Self::from_pairs(checked_pairs(uncertainty, correct)?))
     }
 
     /// From (uncertainty, correct) pairs without a NaN.
@@ -62,23 +51,11 @@ impl RiskCoverage {
         if pairs.is_empty() {
             return None;
         }
-        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let n = pairs.len() as f64;
         let mut points = Vec::with_capacity(pairs.len());
-        let mut wrong_before = 0.0;
-        for tie in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let wrong = tie.iter().filter(|(_, correct)| !correct).count() as f64;
-            for taken in 1..=tie.len() {
-                let answered = (points.len() + 1) as f64;
-                let errors = wrong_before + wrong * taken as f64 / tie.len() as f64;
-                points.push(RiskPoint {
-                    coverage: answered / n,
-                    risk: errors / answered,
-                    uncertainty: tie[0].0,
-                });
-            }
-            wrong_before += wrong;
-        }
+        for_each_risk(&mut pairs, |answered, risk, uncertainty| {
+            points.push(RiskPoint { coverage: answered / n, risk, uncertainty });
+        });
         Some(Self { points })
     }
 
@@ -111,6 +88,52 @@ impl RiskCoverage {
             .rev()
             .find(|&k| self.points[k].risk <= risk && is_last_of_tie(k))
             .map(|k| self.points[k])
+    }
+}
+
+/// AURC of any uncertainty: the mean risk over the coverages `k/n`, without keeping the curve. Errors are spread evenly
+/// inside a tie, so that the order of samples does not matter. `None` without samples. O(n log n).
+///
+/// # Errors
+/// Arrays of different lengths, or a NaN.
+pub fn aurc(uncertainty: &[f64], correct: &[bool]) -> Result<Option<f64>, MetricsError> {
+    Ok(area(checked_pairs(uncertainty, correct)?))
+}
+
+/// AURC of (uncertainty, correct) pairs without a NaN.
+pub(crate) fn area(mut pairs: Vec<(f64, bool)>) -> Option<f64> {
+    let mut sum = 0.0;
+    for_each_risk(&mut pairs, |_, risk, _| sum += risk);
+    (!pairs.is_empty()).then(|| sum / pairs.len() as f64)
+}
+
+fn checked_pairs(uncertainty: &[f64], correct: &[bool]) -> Result<Vec<(f64, bool)>, MetricsError> {
+    if uncertainty.len() != correct.len() {
+        return Err(MetricsError::Unpaired {
+            left: "uncertainty",
+            right: "correct",
+            left_len: uncertainty.len(),
+            right_len: correct.len(),
+        });
+    }
+    if let Some(row) = uncertainty.iter().position(|value| value.is_nan()) {
+        return Err(MetricsError::NotFinite { array: "uncertainty", row, column: 0, value: f64::NAN });
+    }
+    Ok(uncertainty.iter().copied().zip(correct.iter().copied()).collect())
+}
+
+/// How many are answered, the risk among them and the largest uncertainty answered: for each number of answers in turn.
+fn for_each_risk(pairs: &mut [(f64, bool)], mut each: impl FnMut(f64, f64, f64)) {
+    pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut answered, mut wrong_before) = (0.0, 0.0);
+    for tie in pairs.chunk_by(|a, b| a.0 == b.0) {
+        let wrong = tie.iter().filter(|(_, correct)| !correct).count() as f64;
+        for taken in 1..=tie.len() {
+            answered += 1.0;
+            let errors = wrong_before + wrong * taken as f64 / tie.len() as f64;
+            each(answered, errors / answered, tie[0].0);
+        }
+        wrong_before += wrong;
     }
 }
 
@@ -188,5 +211,22 @@ mod tests {
         );
         assert!(RiskCoverage::new(&[f64::NAN], &[true]).is_err());
         assert_eq!(RiskCoverage::new(&[], &[]).unwrap(), None);
+        assert!(aurc(&[0.1], &[]).is_err() && aurc(&[f64::NAN], &[true]).is_err());
+        assert_eq!(aurc(&[], &[]).unwrap(), None);
+    }
+
+    #[test]
+    fn the_area_needs_no_curve_and_no_order() {
+        let (mut uncertainty, mut correct) =
+            (vec![0.3, 0.1, 0.4, 0.2, 0.2, 0.2], vec![false, true, true, true, false, true]);
+        let found = aurc(&uncertainty, &correct).unwrap().unwrap();
+        assert_eq!(found, curve(&uncertainty, &correct).area());
+        uncertainty.rotate_left(4);
+        correct.rotate_left(4);
+        assert_eq!(aurc(&uncertainty, &correct).unwrap(), Some(found));
+        // Wrong answers last is the best order, first the worst: 1/4 of (0 + 0 + 0 + 1/4) and of (1 + 1/2 + 1/3 + 1/4).
+        assert_eq!(aurc(&[0.1, 0.2, 0.3, 0.4], &[true, true, true, false]).unwrap(), Some(0.0625));
+        let worst = aurc(&[0.4, 0.3, 0.2, 0.1], &[true, true, true, false]).unwrap().unwrap();
+        assert!((worst - 25.0 / 48.0).abs() < 1e-15);
     }
 }

@@ -50,7 +50,7 @@ fn main() -> Result<(), Failure> {
             let area = auroc(&scores[0], &scores[1])?;
             Ok(area.map_or_else(|| "-".to_owned(), |area| format!("{area:.4}")))
         };
-        let has_posterior = models.iter().any(|model| !matches!(model.parameters, Parameters::Point(_)));
+        let has_posterior = models.iter().any(|model| !matches!(model.parameters(), Parameters::Point(_)));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         println!(
             "{method}: mean entropy {:.3} on MNIST, {:.3} on Fashion-MNIST; AUROC of entropy {}, of spread {}",

@@ -36,11 +36,14 @@ const FEDREP_LAPLACE: Method = Method {
             participation: Participation::Sampled,
             local: vec![
                 Phase::train(Part::Head, head, config),
-                Phase::train(Part::Body, epochs - head, config)
-                    .with_objective(Objective::Point { prior: Prior::Server, weight_noise }),
+                Phase::train(Part::Body, epochs - head, config).with_objective(Objective::Point {
+                    prior: Prior::Server(config.fedsi.prior_scale),
+                    weight_noise,
+                }),
             ],
             personalise: vec![Phase::tune(Part::Head, config)],
             uncertainty: Uncertainty::Laplace(Laplace::of(config)),
+            ..Procedure::default()
         }
     },
     defaults: |config, dataset| config.training.weight_noise = dataset.weight_noise,

@@ -8,12 +8,14 @@
 //! - [`wire`]: what travels, as bytes.
 //! - [`client`]: what a node does. [`server`]: what the server does. Both know messages and nothing else of each other.
 //! - [`executor`]: tasks and outcomes as data, and who carries them out.
+//! - [`calibration`]: what the federation chooses on data set aside.
 //! - [`client_store`]: what clients keep between rounds. [`scores`]: scores of predictions.
 //! - [`simulation`]: a whole federation in one process, round by round. [`cost`]: what it will cost, before it is built.
 //! - [`memory`]: what this process can still have.
 //!
 //! Run folders, checkpoints and saved runs are in the crate `fedsi-run`.
 
+pub mod calibration;
 pub mod client;
 pub mod client_store;
 pub mod config;

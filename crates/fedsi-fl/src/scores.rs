@@ -22,6 +22,19 @@ pub enum Scores {
         nll: Option<f64>,
         /// Largest gap of a bin with at least 1% of the samples.
         mce_1pct: Option<f64>,
+        /// Mean risk over coverages when the least confident predictions are declined first; runs of 0.1 have no
+        /// such score, nor any of those below.
+        #[serde(default)]
+        aurc: Option<f64>,
+        /// The `ece` that a perfectly calibrated model with these confidences would have on average.
+        #[serde(default)]
+        ece_floor: Option<f64>,
+        /// The standard deviation of that model's `ece`.
+        #[serde(default)]
+        ece_floor_std: Option<f64>,
+        /// Mean recall over the classes that have samples.
+        #[serde(default)]
+        balanced_accuracy: Option<f64>,
     },
     /// Of predicted values, in the data's own units.
     Regression {
@@ -60,6 +73,10 @@ impl Scores {
             brier: value(|scores| scores.brier),
             nll: value(|scores| scores.nll),
             mce_1pct: value(|scores| scores.mce_1pct),
+            aurc: value(|scores| scores.aurc),
+            ece_floor: value(|scores| scores.ece_floor),
+            ece_floor_std: value(|scores| scores.ece_floor_std),
+            balanced_accuracy: value(|scores| scores.balanced_accuracy),
         }
     }
 
@@ -82,12 +99,13 @@ impl Scores {
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
         match *self {
-            Self::Classification { accuracy, ece, mce, brier, nll, .. } => vec![
+            Self::Classification { accuracy, ece, mce, brier, nll, aurc, ece_floor, .. } => vec![
                 Figure::share("accuracy", accuracy),
-                Figure::number("ECE", ece),
+                Figure { floor: ece_floor, ..Figure::number("ECE", ece) },
                 Figure::number("MCE", mce),
                 Figure::number("Brier", brier),
                 Figure::number("NLL", nll),
+                Figure { digits: 5, ..Figure::number("AURC", aurc) },
             ],
             Self::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => vec![
                 Figure::number("RMSE", rmse),
@@ -99,6 +117,29 @@ impl Scores {
                 Figure::share("in 95%", coverage_95),
             ],
         }
+    }
+
+    /// These scores with those that are missing taken from `whole`, which are of the same predictions: what a run of an
+    /// older version did not write down.
+    #[must_use]
+    pub fn completed_by(mut self, whole: &Self) -> Self {
+        if let (
+            Self::Classification { aurc, ece_floor, ece_floor_std, balanced_accuracy, .. },
+            Self::Classification {
+                aurc: new_aurc,
+                ece_floor: new_floor,
+                ece_floor_std: new_std,
+                balanced_accuracy: new_balanced,
+                ..
+            },
+        ) = (&mut self, whole)
+        {
+            let own = [aurc, ece_floor, ece_floor_std, balanced_accuracy];
+            for (own, new) in own.into_iter().zip([new_aurc, new_floor, new_std, new_balanced]) {
+                *own = own.or(*new);
+            }
+        }
+        self
     }
 
     /// What a run reports: these scores of all predictions together, with the mean accuracy over clients that have
@@ -147,15 +188,30 @@ pub struct Figure {
     pub value: Option<f64>,
     /// Whether it is a share of one, written as a percentage.
     pub is_share: bool,
+    /// Digits behind the point, of what is no share.
+    pub digits: usize,
+    /// What chance alone would give, where that is not 0.
+    pub floor: Option<f64>,
 }
 
 impl Figure {
     const fn share(name: &'static str, value: Option<f64>) -> Self {
-        Self { name, value, is_share: true }
+        Self { name, value, is_share: true, digits: 2, floor: None }
     }
 
     const fn number(name: &'static str, value: Option<f64>) -> Self {
-        Self { name, value, is_share: false }
+        Self { name, value, is_share: false, digits: 4, floor: None }
+    }
+}
+
+impl Figure {
+    /// The value and, where it has one, its noise floor: `0.0061 (floor 0.0019)`.
+    #[must_use]
+    pub fn beside_floor(&self) -> String {
+        match self.floor.filter(|_| self.value.is_some()) {
+            Some(floor) => format!("{self} (floor {floor:.*})", self.digits),
+            None => self.to_string(),
+        }
     }
 }
 
@@ -164,7 +220,43 @@ impl std::fmt::Display for Figure {
         match self.value {
             None => f.pad("-"),
             Some(value) if self.is_share => f.pad(&format!("{:.2}%", 100.0 * value)),
-            Some(value) => f.pad(&format!("{value:.4}")),
+            Some(value) => f.pad(&format!("{value:.*}", self.digits)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What 0.2 wrote of a client.
+    const OLD: &str =
+        r#"{"accuracy": 0.5, "ece": 0.1, "mce": 0.2, "brier": 0.3, "nll": 0.4, "mce_1pct": null, "id": 3}"#;
+
+    #[test]
+    fn older_scores_are_read_and_completed() {
+        let old: Scores = serde_json::from_str(OLD).unwrap();
+        let Scores::Classification { accuracy: Some(0.5), aurc: None, ece_floor: None, .. } = old else {
+            panic!("{old:?}");
+        };
+        let whole = fedsi_metrics::Predictions::new(&[0.9, 0.1, 0.4, 0.6], &[0, 0], 2).unwrap();
+        let whole = Scores::classification(whole.scores(fedsi_metrics::Bins::default()));
+        let Scores::Classification { ece: Some(0.1), aurc: Some(0.25), ece_floor: Some(_), .. } =
+            old.completed_by(&whole)
+        else {
+            panic!("{:?}", old.completed_by(&whole));
+        };
+        // What is there stays.
+        assert_eq!(whole.completed_by(&old), whole);
+        assert_eq!(serde_json::from_value::<Scores>(serde_json::to_value(whole).unwrap()).unwrap(), whole);
+    }
+
+    #[test]
+    fn ece_is_written_beside_its_floor() {
+        let whole = fedsi_metrics::Predictions::new(&[0.5, 0.5], &[0], 2).unwrap();
+        let figures = Scores::classification(whole.scores(fedsi_metrics::Bins::default())).figures();
+        assert_eq!((figures[1].name, figures[1].beside_floor().as_str()), ("ECE", "0.5000 (floor 0.5000)"));
+        assert_eq!(figures[0].beside_floor(), "100.00%");
+        assert_eq!(Figure { value: None, ..figures[1] }.beside_floor(), "-");
     }
 }

@@ -24,15 +24,15 @@ fn trained(config: Config, rounds: usize) -> Simulation {
 
 /// Standard deviations of a model's Gaussian.
 fn deviation(model: &PersonalModel) -> Vec<f32> {
-    let Parameters::Gaussian(gaussian) = &model.parameters else {
-        panic!("no Gaussian: {}", model.parameters.kind())
+    let Parameters::Gaussian(gaussian) = model.parameters() else {
+        panic!("no Gaussian: {}", model.parameters().kind())
     };
     gaussian.deviations()
 }
 
 fn heads(model: &PersonalModel) -> &[f32] {
-    let Parameters::Samples(head) = &model.parameters else {
-        panic!("no samples: {}", model.parameters.kind())
+    let Parameters::Samples(head) = model.parameters() else {
+        panic!("no samples: {}", model.parameters().kind())
     };
     &head.samples
 }
@@ -48,7 +48,7 @@ fn distributions_start_as_published() {
             "{method}: initial means around 0 with {}",
             square.sqrt()
         );
-        let variance = simulation.server().shared().variance().unwrap();
+        let variance = simulation.server().shared()[0].variance().unwrap();
         // ln(1 + e^-3) = 0.0486
         assert!(variance.iter().all(|&v| (v.sqrt() - 0.048_587).abs() < 1e-5), "{method}");
     }
@@ -59,12 +59,12 @@ fn distributions_start_as_published() {
 fn pfedbayes_keeps_a_distribution_beside_the_global_one() {
     let simulation = trained(config("pfedbayes", 5), 4);
     let (global, models) = (global_values(&simulation), models(&simulation));
-    let spread = simulation.server().shared().variance().unwrap().to_vec();
+    let spread = simulation.server().shared()[0].variance().unwrap().to_vec();
     for model in &models {
-        assert_ne!(model.parameters.values(), global, "client {}: its own means", model.client);
+        assert_ne!(model.parameters().values(), global, "client {}: its own means", model.client);
         assert_ne!(
-            model.parameters.values(),
-            models[(model.client + 1) % 5].parameters.values(),
+            model.parameters().values(),
+            models[(model.client + 1) % 5].parameters().values(),
             "client {}",
             model.client
         );
@@ -87,7 +87,7 @@ fn the_divergence_holds_distributions_to_their_references() {
             let models = models(&trained(config, 2));
             let gap = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
             let squares: f64 =
-                models.iter().flat_map(|m| m.parameters.values().iter().zip(&before)).map(gap).sum();
+                models.iter().flat_map(|m| m.parameters().values().iter().zip(&before)).map(gap).sum();
             (squares / (5.0 * before.len() as f64)).sqrt()
         };
         let (free, held) = (moved(0.0), moved(1e6));
@@ -99,10 +99,10 @@ fn the_divergence_holds_distributions_to_their_references() {
 fn bpfed_shares_the_bodys_distribution_and_keeps_the_heads() {
     let simulation = trained(config("bpfed", 5), 3);
     let models = models(&simulation);
-    let shared = simulation.server().shared();
+    let shared = &simulation.server().shared()[0];
     for model in &models {
         assert_eq!(
-            model.parameters.values()[..BODY],
+            model.parameters().values()[..BODY],
             *shared.values(),
             "client {}: the body's means",
             model.client
@@ -111,11 +111,56 @@ fn bpfed_shares_the_bodys_distribution_and_keeps_the_heads() {
         assert_eq!(deviation(model)[..BODY], spread, "client {}: the body's spreads", model.client);
     }
     assert_ne!(
-        models[0].parameters.values()[BODY..],
-        models[1].parameters.values()[BODY..],
+        models[0].parameters().values()[BODY..],
+        models[1].parameters().values()[BODY..],
         "heads are personal"
     );
     assert_ne!(deviation(&models[0])[BODY..], deviation(&models[1])[BODY..], "and so are their spreads");
+}
+
+/// However few steps a round has, the copy of the global distribution that is sent back has moved; with fewer inner steps
+/// it moves more often, and elsewhere.
+#[test]
+fn pfedbayes_moves_the_global_distribution_less_often_than_its_own() {
+    let after = |inner_steps, epochs| {
+        let mut config = config("pfedbayes", 5);
+        (config.pfedbayes.inner_steps, config.training.epochs) = (inner_steps, epochs);
+        let mut simulation = simulation(config, clouds(5));
+        let before = global_values(&simulation);
+        simulation.round().unwrap();
+        let moved = |(a, b): (&f32, &f32)| f64::from((a - b).abs());
+        global_values(&simulation).iter().zip(&before).map(moved).sum::<f64>() / before.len() as f64
+    };
+    let (each, fifth) = (after(1, 3), after(5, 3));
+    assert!(
+        fifth > 0.0 && fifth < 0.5 * each,
+        "moved by {each} with every step, by {fifth} with every fifth"
+    );
+    assert!(after(1000, 1) > 0.0, "at least once");
+}
+
+/// The chain at the end fills the store with samples under the final body, of every client.
+#[test]
+fn fedpops_last_chain_replaces_the_samples_of_the_rounds() {
+    let mut config = config("fedpop", 1);
+    (config.fedpop.samples, config.fedpop.final_steps, config.fedpop.step) = (12, 600, 1e-2);
+    let mut simulation = simulation(config, clouds(5));
+    simulation.round().unwrap();
+    for model in models(&simulation) {
+        let samples = heads(&model);
+        assert_eq!(samples.len() / HEAD, 12, "client {}", model.client);
+        assert_eq!(
+            samples[11 * HEAD..],
+            model.parameters().values()[BODY..],
+            "the newest is where the chain is"
+        );
+        let step = |pair: &[f32]| (0..HEAD).map(|i| f64::from(pair[i] - pair[i + HEAD]).powi(2)).sum::<f64>();
+        let gaps: Vec<f64> =
+            samples.chunks(HEAD).collect::<Vec<_>>().windows(2).map(|two| step(&two.concat())).collect();
+        let mean = gaps.iter().sum::<f64>() / (gaps.len() * HEAD) as f64;
+        // Twenty-five steps apart: far more than the 1e-2 of one.
+        assert!(mean > 5e-2, "client {}: samples are {mean} apart", model.client);
+    }
 }
 
 /// Five a round, the newest thirty; from the prior where a client was never drawn.
@@ -131,7 +176,7 @@ fn fedpop_keeps_the_newest_samples_and_draws_from_the_prior_where_it_has_none() 
             assert_eq!(count, 5, "ten steps, five discarded");
             assert_eq!(
                 heads(&model)[4 * HEAD..],
-                model.parameters.values()[BODY..],
+                model.parameters().values()[BODY..],
                 "the newest is where the chain is"
             );
         } else {
@@ -146,7 +191,7 @@ fn fedpop_keeps_the_newest_samples_and_draws_from_the_prior_where_it_has_none() 
     }
     let model = &models(&simulation)[drawn];
     assert_eq!(heads(model).len() / HEAD, 12, "no more than the config says");
-    assert_eq!(heads(model)[11 * HEAD..], model.parameters.values()[BODY..]);
+    assert_eq!(heads(model)[11 * HEAD..], model.parameters().values()[BODY..]);
 }
 
 /// Predictions average over draws of what is known of its parameters: they differ from those of the means alone, are the same when
@@ -163,10 +208,8 @@ fn predictions_average_over_what_is_known() {
         let gap = |(a, b): (&f64, &f64)| (a - b).abs();
         let gaps = averaged[CLASSES..2 * CLASSES].iter().zip(&one).map(gap);
         assert!(gaps.fold(0.0, f64::max) < 1e-6, "{method}: a sample alone, but for rounding");
-        let point = PersonalModel {
-            parameters: Parameters::Point(model.parameters.values().to_vec()),
-            ..model.clone()
-        };
+        let values = Parameters::Point(model.parameters().values().to_vec());
+        let point = PersonalModel::single(model.client, values, vec![], model.draws);
         assert_ne!(averaged, client.probabilities(&point, &samples.inputs).unwrap(), "{method}");
         assert!(averaged.chunks(CLASSES).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-6), "{method}");
         assert!(
@@ -205,12 +248,12 @@ fn late_clients_have_models_of_their_method() {
         let simulation = trained(config, 10);
         let samples = clouds(9).samples(8, Split::Train);
         let model = simulation.join(8, &LocalData::all(samples.clone())).unwrap();
-        let (values, global) = (model.parameters.values(), global_values(&simulation));
+        let (values, global) = (model.parameters().values(), global_values(&simulation));
         assert!(values.iter().all(|value| value.is_finite()), "{name}");
         let same = (values[..BODY] == global[..BODY], values[BODY..] == global[BODY..]);
         assert_eq!(same, unchanged(name), "{name}: (body, head) as the server has them");
 
-        match (name, &model.parameters) {
+        match (name, model.parameters()) {
             ("pfedbayes" | "bpfed", Parameters::Gaussian(gaussian)) => {
                 let deviation = gaussian.deviations();
                 assert!(deviation.iter().all(|&s| s > 0.0), "{name}");

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fedsi_data::{Federation, Samples, Scaling, Split, Targets, Task as Prediction};
+use fedsi_fl::calibration::Candidates;
 use fedsi_fl::client::{ClientError, Predictions};
 use fedsi_fl::config::FinalPrior;
 use fedsi_fl::executor::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work, Worker};
@@ -21,7 +22,7 @@ fn works() -> [Work; 5] {
     let evaluate = |on, further_inputs, return_model| Work::Evaluate { on, further_inputs, return_model };
     [
         Work::Train,
-        Work::ScorePriorVariances,
+        Work::ScoreCandidates,
         evaluate(EvaluationData::Test, vec![0.5; 12], true),
         evaluate(EvaluationData::HeldOut, vec![], true),
         evaluate(EvaluationData::HeldOut, vec![0.1; 6], false),
@@ -39,11 +40,12 @@ fn round_trips(config: Config, federation: Arc<dyn Federation>) -> Vec<Outcome> 
     simulation.round().unwrap();
     let client = simulation.client();
     let worker = Worker::new(Arc::clone(client), federation);
-    let whole = client.initial();
+    let whole = &client.initial()[0];
     let kept = whole.part(client.procedure().kept.range(client.network().layout()));
     let mut outcomes = Vec::new();
     for download in [simulation.server().training_download(), simulation.server().personal_download()] {
-        let download = Arc::new(Download { prior_candidates: vec![0.25, 0.1 + 0.2, 1e-3], ..download });
+        let candidates = Some(Candidates::PriorVariances(vec![0.25, 0.1 + 0.2, 1e-3]));
+        let download = Arc::new(Download { candidates, ..download });
         for work in works() {
             for kept in [None, Some(kept.clone())] {
                 let task = Task { client: 1, work: work.clone(), download: Arc::clone(&download), kept };
@@ -70,9 +72,9 @@ fn round_trips(config: Config, federation: Arc<dyn Federation>) -> Vec<Outcome> 
 fn kinds(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
     let kind = |outcome: &Outcome| match &outcome.result {
         Ok(TaskResult::Trained(_)) => "trained",
-        Ok(TaskResult::PriorScores(_)) => "prior scores",
+        Ok(TaskResult::CalibrationScores(_)) => "calibration scores",
         Ok(TaskResult::Evaluated(evaluated)) => {
-            evaluated.model.as_ref().map_or("no model", |m| m.parameters.kind())
+            evaluated.model.as_ref().map_or("no model", |m| m.parameters().kind())
         }
         Err(_) => "failed",
     };
@@ -89,7 +91,7 @@ fn every_task_and_outcome_survives_the_journey() {
     }
     let expected = [
         "trained",
-        "prior scores",
+        "calibration scores",
         "failed",
         "no model",
         "point values",
@@ -145,7 +147,7 @@ fn so_do_those_of_regression() {
         let outcomes = round_trips(config, Arc::new(values));
         let predicted = |outcome: &Outcome| match &outcome.result {
             Ok(TaskResult::Evaluated(evaluated)) => evaluated.predictions.as_ref().map(Predictions::task),
-            Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) | Err(_) => None,
+            Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) | Err(_) => None,
         };
         let tasks: Vec<Prediction> = outcomes.iter().filter_map(predicted).collect();
         assert!(!tasks.is_empty(), "{}", method.name);
@@ -168,7 +170,7 @@ fn laplace_models_that_travelled_predict_the_same() {
         }
         let client = simulation.client();
         for model in models(&simulation) {
-            assert!(matches!(model.parameters, Parameters::Laplace(_)), "{method}");
+            assert!(matches!(model.parameters(), Parameters::Laplace(_)), "{method}");
             let test = clouds(4).samples(model.client, Split::Test);
             let predictions = client.predict(&model, &test).unwrap();
             let evaluated = Evaluated {
@@ -223,8 +225,12 @@ fn models_of_other_networks_are_refused() {
     assert!(Outcome::decode(&good, small.client()).is_ok());
     let refused = |bytes: &[u8], client: &Client| Outcome::decode(bytes, client).unwrap_err().to_string();
     assert!(refused(&good, large.client()).contains("not as many values as the network has parameters"));
-    let noisy = outcome(|model| model.observation_noise.push(1.0));
+    let noisy = outcome(|model| model.modes[0].observation_noise.push(1.0));
     assert!(refused(&noisy, small.client()).contains("not one observation noise for each target"));
     let drawless = outcome(|model| model.draws = 0);
     assert!(refused(&drawless, small.client()).contains("average no draws"));
+    let frozen = outcome(|model| model.temperature = 0.0);
+    assert!(refused(&frozen, small.client()).contains("temperature is not a finite number above 0"));
+    let empty = outcome(|model| model.modes.clear());
+    assert!(refused(&empty, small.client()).contains("has no network"));
 }

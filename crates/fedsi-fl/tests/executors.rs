@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use fedsi_bayes::LinearisedNetwork;
 use fedsi_data::{Federation, Split};
-use fedsi_fl::client::{ClientError, PersonalModel, Predictions};
+use fedsi_fl::calibration::CandidateScore;
+use fedsi_fl::client::{ClientError, LocalData, PersonalModel, Predictions};
+use fedsi_fl::config::{ModesSetting, Temperature};
 use fedsi_fl::executor::{CpuExecutor, Executor, ExecutorError, Outcome, Task, TaskResult, Worker};
 use fedsi_fl::methods::METHODS;
 use fedsi_fl::network::{Batches, ClientNetwork, NativeNetwork, NetworkFailure, PointTraining};
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::server::{Exclusion, ServerState};
 use fedsi_fl::simulation::ClientEvaluation;
-use fedsi_fl::wire::{Download, PriorScores, Upload, decode_parameters, encode_parameters};
+use fedsi_fl::wire::{CalibrationScores, Download, SharedMode, Upload, decode_parameters, encode_parameters};
 use fedsi_fl::{
     Checked, Client, ClientStates, ClientStore, Config, Part, Server, Simulation, SimulationError, StoreError,
 };
@@ -111,7 +113,12 @@ fn work_that_travels_as_bytes_gives_the_same_bits() {
     for method in METHODS {
         let plain = finals(Simulation::new(&four_rounds(method.name, 1), clouds(5)).unwrap());
         let searches = ["fedsi", "fedsi-fac"].contains(&method.name);
-        assert_eq!(plain.0.prior_variance.is_some(), searches, "{}: the prior is searched", method.name);
+        assert_eq!(
+            plain.0.calibration.prior_variance.is_some(),
+            searches,
+            "{}: the prior is searched",
+            method.name
+        );
         for threads in [1, 3] {
             let travelled = finals(encoding(&four_rounds(method.name, threads), clouds(5)));
             assert_eq!(travelled, plain, "{}, {threads} threads", method.name);
@@ -158,12 +165,11 @@ impl Site {
         Self { number, client, federation: Arc::clone(federation), kept: None }
     }
 
-    fn data(&self, download: &Download) -> fedsi_fl::client::LocalData {
-        self.client.divide(
-            self.number,
-            self.federation.samples(self.number, Split::Train),
-            download.data_set_aside,
-        )
+    /// What it trains on in a mode, and sets aside.
+    fn data(&self, download: &Download, mode: usize) -> LocalData {
+        let samples = self.federation.samples(self.number, Split::Train);
+        let division = self.client.division(mode, download.data_set_aside);
+        self.client.divide(self.number, samples, division)
     }
 
     fn kept(&self) -> Option<Parameters> {
@@ -173,7 +179,7 @@ impl Site {
     /// A round's download becomes an upload.
     fn train(&mut self, download: &[u8]) -> Vec<u8> {
         let download = Download::decode(download).unwrap();
-        let (data, kept) = (self.data(&download), self.kept());
+        let (data, kept) = (self.data(&download, download.modes[0].mode), self.kept());
         let trained = self.client.train(self.number, &download, kept.as_ref(), &data).unwrap();
         if self.client.procedure().kept != Part::Nothing {
             self.kept = Some(encode_parameters(&trained.kept).unwrap());
@@ -181,17 +187,19 @@ impl Site {
         trained.upload.encode().unwrap()
     }
 
-    /// The search for a prior variance.
+    /// What the federation chooses on data set aside.
     fn score(&self, download: &[u8]) -> Vec<u8> {
         let download = Download::decode(download).unwrap();
-        let (data, kept) = (self.data(&download), self.kept());
-        let scores = self.client.score_prior_variances(self.number, &download, kept.as_ref(), &data);
+        let data = |shared: &SharedMode| Arc::new(self.data(&download, shared.mode));
+        let data: Vec<Arc<LocalData>> = download.modes.iter().map(data).collect();
+        let kept = self.kept();
+        let scores = self.client.score_candidates(self.number, &download, kept.as_ref(), &data);
         scores.unwrap().encode().unwrap()
     }
 
     fn evaluate(&self, download: &[u8]) -> (PersonalModel, Predictions) {
         let download = Download::decode(download).unwrap();
-        let (data, kept) = (self.data(&download), self.kept());
+        let (data, kept) = (self.data(&download, 0), self.kept());
         let model = self.client.personalise(self.number, &download, kept.as_ref(), &data).unwrap();
         let test = self.federation.samples(self.number, Split::Test);
         let predictions = self.client.predict(&model, &test).unwrap();
@@ -217,13 +225,13 @@ fn by_messages(config: &Checked, federation: &Arc<dyn Federation>) -> Finals {
             .collect();
         let outcome = server.complete(&participants, &uploads, vec![]).unwrap();
         assert_eq!(outcome.used, participants);
-        let Some(download) = server.prior_search() else { continue };
-        let bytes = download.encode().unwrap();
-        let score = |&client: &usize| PriorScores::decode(&sites[client].score(&bytes)).unwrap();
-        let scores: Vec<PriorScores> = participants.iter().map(score).collect();
-        let (choice, left_out) =
-            server.choose_prior_variance(&participants, download.prior_candidates, &scores);
-        assert!(choice.is_some() && left_out.is_empty(), "{left_out:?}");
+        while let Some(download) = server.calibration_download() {
+            let bytes = download.encode().unwrap();
+            let score = |&client: &usize| CalibrationScores::decode(&sites[client].score(&bytes)).unwrap();
+            let scores: Vec<CalibrationScores> = participants.iter().map(score).collect();
+            let (_, left_out) = server.choose(&participants, &scores);
+            assert!(left_out.is_empty(), "{left_out:?}");
+        }
     }
     let download = server.personal_download().encode().unwrap();
     let clients = sites.iter().map(|site| site.evaluate(&download)).collect();
@@ -237,6 +245,16 @@ fn a_federation_of_messages_alone_is_the_simulated_one() {
         let simulated = finals(Simulation::new(&config, clouds(5)).unwrap());
         let federation: Arc<dyn Federation> = clouds(5);
         assert_eq!(by_messages(&config, &federation), simulated, "{}", method.name);
+    }
+    for (modes, common_share) in [(2, 0.0), (2, 0.25), (3, 0.0)] {
+        let mut config = Config { rounds: ROUNDS, ..config("fedsi", 3) };
+        (config.fedsi.modes, config.fedsi.common_share) = (ModesSetting::Fixed(modes), common_share);
+        config.calibration.temperature = Temperature::AUTO;
+        let config = config.check().unwrap();
+        let simulated = finals(Simulation::new(&config, clouds(5)).unwrap());
+        let federation: Arc<dyn Federation> = clouds(5);
+        assert_eq!(by_messages(&config, &federation), simulated, "{modes} modes");
+        assert_eq!(finals(encoding(&config, clouds(5))), simulated, "{modes} modes as bytes");
     }
 }
 
@@ -269,8 +287,9 @@ fn a_lost_outcome_is_a_client_that_did_not_answer() {
 fn results_of_another_kind_are_named() {
     let config = Config { rounds: ROUNDS, threads: 2, ..config("fedsi", 5) }.check().unwrap();
     let mut simulation = changing(&config, |Outcome { client, result }| {
-        let scores = PriorScores { round: 1, client, samples: 1, losses: vec![0.5] };
-        let other = Ok(TaskResult::PriorScores(scores));
+        let scores =
+            CalibrationScores { round: 1, client, samples: 1, candidates: vec![CandidateScore::default()] };
+        let other = Ok(TaskResult::CalibrationScores(scores));
         vec![Outcome { client, result: if client % 2 == 1 { other } else { result } }]
     });
     for _ in 0..ROUNDS {
@@ -279,14 +298,15 @@ fn results_of_another_kind_are_named() {
         assert_eq!(named, [1, 3]);
         assert!(record.left_out.iter().all(|out| out.reason.contains("the result of another task")));
     }
-    assert!(simulation.server().prior_variance().is_some(), "chosen by what the others found");
+    assert!(simulation.server().calibration().prior_variance.is_some(), "chosen by what the others found");
     for (client, predictions) in evaluations_without_models(&simulation) {
         assert_eq!(predictions.is_empty(), client % 2 == 1, "client {client}");
     }
     // All of them: no round, no evaluation, and no panic.
     let mut simulation = changing(&config, |Outcome { client, .. }| {
-        let scores = PriorScores { round: 1, client, samples: 1, losses: vec![0.5] };
-        vec![Outcome { client, result: Ok(TaskResult::PriorScores(scores)) }]
+        let scores =
+            CalibrationScores { round: 1, client, samples: 1, candidates: vec![CandidateScore::default()] };
+        vec![Outcome { client, result: Ok(TaskResult::CalibrationScores(scores)) }]
     });
     let error = simulation.round().unwrap_err();
     assert!(error.to_string().contains("the result of another task"), "{error}");
@@ -364,7 +384,7 @@ fn memory_follows_what_is_at_work_and_not_the_number_of_clients() {
     }
 }
 
-/// A network that only shows what every network must have, as one of another library would.
+/// A network that only shows what every network must have, and its features, as one of another library would.
 #[derive(Debug)]
 struct Foreign(NativeNetwork);
 
@@ -383,6 +403,9 @@ impl ClientNetwork for Foreign {
     }
     fn outputs(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure> {
         self.0.outputs(values, inputs)
+    }
+    fn features(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure> {
+        self.0.features(values, inputs)
     }
     fn linearised(&self) -> Arc<dyn LinearisedNetwork> {
         self.0.linearised()

@@ -30,10 +30,12 @@ fn server_with(shared: SharedParameters, aggregation: Aggregation, admission: Ad
         streams: Streams::new(1),
         aggregation,
         admission,
-        prior_search: None,
+        modes: fedsi_fl::methods::Modes::ONE,
+        choices: None,
+        narrowed: None,
         privacy: None,
     };
-    Server::with_settings(settings, shared).unwrap()
+    Server::with_settings(settings, vec![shared]).unwrap()
 }
 
 fn server_of(shared: SharedParameters) -> Server {
@@ -72,7 +74,7 @@ fn refused(fault: Fault, kind: Exclusion, words: &str) {
     assert_eq!(*found, kind, "{fault:?}");
     assert!(reason.contains(words), "{fault:?}: no `{words}` in `{reason}`");
     assert_eq!((completed.used, completed.skipped), (vec![0, 2, 3], false), "{fault:?}");
-    assert_eq!(server.shared().values(), [2.0; 4], "{fault:?} reached the shared part");
+    assert_eq!(server.shared()[0].values(), [2.0; 4], "{fault:?} reached the shared part");
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn a_single_absurd_value_is_refused_whatever_the_others_sent() {
     let out = &completed.left_out[0];
     assert_eq!((out.client, out.kind), (0, Exclusion::TooLarge));
     assert!(out.reason.contains("value 3"), "{}", out.reason);
-    assert_eq!(server.shared().values(), [2.0; 4]);
+    assert_eq!(server.shared()[0].values(), [2.0; 4]);
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn of_two_updates_of_one_client_the_first_counts() {
     assert_eq!(completed.used, ASKED, "the first one is used");
     let out = &completed.left_out[..];
     assert!(matches!(out, [LeftOut { client: 1, kind: Exclusion::Duplicate, .. }]), "{out:?}");
-    assert_eq!(server.shared().values(), [(3.0 * 2.0 + 9.0) / 4.0; 4], "and counts once");
+    assert_eq!(server.shared()[0].values(), [(3.0 * 2.0 + 9.0) / 4.0; 4], "and counts once");
 }
 
 /// A second message may replace a first that could not be used.
@@ -133,7 +135,7 @@ fn a_repeated_update_is_used_where_the_first_was_damaged() {
     let damaged = Upload { shared: vec![1.0], ..upload(0, 1.0) };
     let completed = server.complete(&[0], &[damaged, upload(0, 3.0)], vec![]).unwrap();
     assert_eq!((completed.used, completed.left_out[0].kind), (vec![0], Exclusion::WrongShape));
-    assert_eq!(server.shared().values(), [3.0; 4]);
+    assert_eq!(server.shared()[0].values(), [3.0; 4]);
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn a_variance_that_is_none_is_refused() {
     assert!(negative.reason.contains("parameter 0 is -1"), "{}", negative.reason);
     assert_eq!((wide.client, wide.kind), (2, Exclusion::TooLarge));
     assert!(wide.reason.contains("parameter 2 is 11000, and was 1"), "{}", wide.reason);
-    assert_eq!(server.shared().variance(), Some(&[0.5; 4][..]));
+    assert_eq!(server.shared()[0].variance(), Some(&[0.5; 4][..]));
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn a_client_that_was_not_asked_is_refused() {
     let mut server = server();
     let completed = server.complete(&[0, 2], &[upload(0, 2.0), upload(1, 9.0)], vec![]).unwrap();
     assert_eq!((completed.left_out[0].client, completed.left_out[0].kind), (1, Exclusion::Uninvited));
-    assert_eq!(server.shared().values(), [2.0; 4]);
+    assert_eq!(server.shared()[0].values(), [2.0; 4]);
 }
 
 #[test]
@@ -341,7 +343,7 @@ fn robust_averages_stand_a_lying_minority() {
     let mut server = server_with(SharedParameters::Point(vec![0.0; 4]), aggregation, admission);
     let uploads = [upload(0, 1.0), upload(1, 1e15), upload(2, 1.5), upload(3, 2.0)];
     assert!(server.complete(&ASKED, &uploads, vec![]).unwrap().left_out.is_empty());
-    assert_eq!(server.shared().values(), [1.75; 4]);
+    assert_eq!(server.shared()[0].values(), [1.75; 4]);
 }
 
 /// The guard against absurd updates changes nothing where nobody sends one, and neither does the draw of faults.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fedsi_bayes::Predictive;
 use fedsi_data::{Federation as _, Split};
 use fedsi_fl::client::{LocalData, PersonalModel, Predictions};
-use fedsi_fl::config::{FinalPrior, NamedPrior, Profile, VarianceAverage};
+use fedsi_fl::config::{FinalPrior, NamedPrior, PriorScale, Profile, VarianceAverage, WeightingName};
 use fedsi_fl::methods::Uncertainty;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::simulation::EvaluationRequest;
@@ -32,8 +32,8 @@ fn trained(config: Config, rounds: usize) -> Simulation {
 
 /// The prior variance of a model's posterior.
 fn prior_variance(model: &PersonalModel) -> f64 {
-    let Parameters::Laplace(laplace) = &model.parameters else {
-        panic!("no posterior: {}", model.parameters.kind())
+    let Parameters::Laplace(laplace) = model.parameters() else {
+        panic!("no posterior: {}", model.parameters().kind())
     };
     laplace.fit.posterior().prior_variance()[0]
 }
@@ -65,9 +65,11 @@ fn models_are_handed_over_only_where_they_are_wanted() {
 fn with_a_flat_prior_the_means_are_fedbabus() {
     let mut flat = given_prior("fedsi", 3);
     (flat.fedsi.alpha, flat.training.weight_noise) = (1e30, 0.0);
+    // FedBABU weighs by samples where nothing is said.
+    flat.federation.weighting = WeightingName::Samples;
     // A posterior variance sent by one participant would be a prior for the next round: one round is enough.
     let (fedsi, fedbabu) = (trained(flat, 1), trained(config("fedbabu", 3), 1));
-    assert_eq!(fedsi.server().shared().values(), fedbabu.server().shared().values());
+    assert_eq!(fedsi.server().shared()[0].values(), fedbabu.server().shared()[0].values());
 }
 
 #[test]
@@ -75,8 +77,8 @@ fn a_narrow_prior_holds_the_body_where_it_was() {
     let moved = |alpha: f64| {
         let mut config = config("fedsi", 5);
         (config.fedsi.alpha, config.training.weight_noise) = (alpha, 0.0);
-        let before = simulation(config.clone(), clouds(5)).server().shared().values().to_vec();
-        let after = trained(config, 1).server().shared().values().to_vec();
+        let before = simulation(config.clone(), clouds(5)).server().shared()[0].values().to_vec();
+        let after = trained(config, 1).server().shared()[0].values().to_vec();
         before.iter().zip(after).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>()
     };
     let (wide, narrow) = (moved(10.0), moved(1e-5));
@@ -91,7 +93,7 @@ fn variances_are_learned_where_a_subnetwork_was_chosen_and_alpha_elsewhere() {
         (config.fedsi.subnetwork, config.fedsi.alpha, config.fedsi.variance_average) = (0.25, 0.5, spread);
         config.fedsi.round_tolerance = 0.0;
         let simulation = trained(config, 1);
-        let variance = simulation.server().shared().variance().map(<[f32]>::to_vec).unwrap();
+        let variance = simulation.server().shared()[0].variance().map(<[f32]>::to_vec).unwrap();
         let learned: Vec<f32> = variance.iter().copied().filter(|&v| v != 0.5).collect();
         assert_eq!(variance.len(), 56);
         assert_eq!(learned.len(), 14, "a quarter of 56");
@@ -124,10 +126,10 @@ fn variances_are_sent_in_every_so_many_rounds() {
     let mut config = config("fedsi", 5);
     (config.fedsi.posterior_interval, config.fedsi.round_tolerance) = (2, 0.0);
     let mut simulation = simulation(config, clouds(5));
-    let mut before = simulation.server().shared().variance().map(<[f32]>::to_vec);
+    let mut before = simulation.server().shared()[0].variance().map(<[f32]>::to_vec);
     for round in 1..=4 {
         let record = simulation.round().unwrap();
-        let after = simulation.server().shared().variance().map(<[f32]>::to_vec);
+        let after = simulation.server().shared()[0].variance().map(<[f32]>::to_vec);
         let due = round % 2 == 0;
         assert_eq!((record.subnetwork.is_some(), after != before), (due, due), "round {round}");
         assert_eq!(record.seconds.posterior > 0.0, due, "round {round}");
@@ -182,11 +184,11 @@ fn a_novel_client_is_personalised_like_everyone() {
         let simulation = trained(config.clone(), 2);
         let data = LocalData::all(clouds(5).samples(4, Split::Train));
         let novel = simulation.join(9, &data).unwrap();
-        let tuned = novel.parameters.values() != global_values(&simulation);
+        let tuned = novel.parameters().values() != global_values(&simulation);
         assert!(tuned, "{}: a novel client tunes something", method.name);
         let procedure = (method.declare)(&config);
         assert_eq!(
-            !matches!(novel.parameters, Parameters::Point(_)),
+            !matches!(novel.parameters(), Parameters::Point(_)),
             procedure.uncertainty != Uncertainty::None,
             "{}",
             method.name
@@ -221,6 +223,7 @@ fn the_paper_profile_is_the_papers() {
     };
     let paper = defaults("fedsi", "mnist", Profile::Paper);
     assert_eq!((paper.fedsi.alpha, paper.training.learning_rate, paper.fedsi.subnetwork), (1e-4, 1e-2, 0.05));
+    assert_eq!((paper.tuning.learning_rate, paper.rounds), (1e-2, 800), "one learning rate, 800 rounds");
     assert_eq!((paper.fedsi.rule.as_str(), paper.fedsi.predictive), ("variance", Predictive::Probit));
     assert_eq!(
         (paper.fedsi.variance_average, paper.training.weight_noise),
@@ -238,6 +241,20 @@ fn the_paper_profile_is_the_papers() {
     );
 }
 
+/// The other reading of the paper's algorithm: a prior variance v pulls as its root does in the usual one.
+#[test]
+fn a_pull_by_deviations_is_that_of_their_variances() {
+    let means = |scale, alpha| {
+        let mut config = given_prior("fedsi", 3);
+        (config.fedsi.prior_scale, config.fedsi.alpha, config.training.weight_noise) = (scale, alpha, 0.0);
+        trained(config, 1).server().shared()[0].values().to_vec()
+    };
+    // Powers of two: roots are exact.
+    let by_deviation = means(PriorScale::Deviation, 0.0625);
+    assert_eq!(by_deviation, means(PriorScale::Variance, 0.25));
+    assert_ne!(by_deviation, means(PriorScale::Variance, 0.0625));
+}
+
 /// For four fifths of the rounds a fifth of the data is set aside; then the prior variance is chosen by it, and the
 /// data learned from.
 #[test]
@@ -247,24 +264,23 @@ fn the_prior_variance_is_chosen_once_on_data_set_aside() {
     let mut simulation = simulation(auto.clone(), clouds(5));
     for round in 1..=5 {
         let record = simulation.round().unwrap();
-        assert_eq!(record.calibration.is_some(), round == 4, "round {round}");
-        if let Some(calibration) = record.calibration {
+        assert_eq!(record.calibration.len(), usize::from(round == 4), "round {round}");
+        if let Some(calibration) = record.calibration.first() {
             let aside: usize = record.participants.iter().map(|client| (10 + client) / 5).sum();
             assert_eq!(calibration.samples, aside, "a fifth of each participant's data");
-            assert_eq!(simulation.server().prior_variance(), Some(calibration.chosen));
-            let (first, last) =
-                (calibration.prior_variances[0], *calibration.prior_variances.last().unwrap());
+            assert_eq!(simulation.server().calibration().prior_variance, Some(calibration.chosen));
+            let (first, last) = (calibration.candidates[0], *calibration.candidates.last().unwrap());
             assert!((first..=last).contains(&calibration.chosen), "{calibration:?}");
         }
     }
-    let chosen = simulation.server().prior_variance().unwrap();
+    let chosen = simulation.server().calibration().prior_variance.unwrap();
     for model in models(&simulation) {
         let prior = prior_variance(&model);
         assert!((prior - chosen).abs() < 1e-12, "client {}: {prior}, chosen {chosen}", model.client);
     }
     auto.fedsi.prior_variance = FinalPrior::Fixed(0.5);
     let mut fixed = support::simulation(auto, clouds(5));
-    assert!((0..5).all(|_| fixed.round().unwrap().calibration.is_none()), "nothing to choose");
+    assert!((0..5).all(|_| fixed.round().unwrap().calibration.is_empty()), "nothing to choose");
     let given = prior_variance(&models(&fixed)[0]);
     assert_eq!(given, 0.5);
 }
@@ -278,7 +294,7 @@ fn the_whole_network_is_tuned_around_the_mean() {
         let simulation = simulation(config, clouds(5)); // no round: every variance is alpha
         let before = global_values(&simulation);
         let model = models(&simulation).remove(0);
-        let body = before.iter().zip(model.parameters.values()).take(56);
+        let body = before.iter().zip(model.parameters().values()).take(56);
         body.map(|(a, b)| f64::from((a - b).abs())).sum::<f64>()
     };
     let (wide, narrow) = (moved(1.0), moved(1e-6));
@@ -299,6 +315,6 @@ fn a_client_that_diverges_spoils_no_variance() {
     let record = simulation.round().unwrap();
     assert_eq!(record.left_out.len(), 1);
     assert!(record.left_out[0].reason.contains("not finite"), "{:?}", record.left_out);
-    let variance = simulation.server().shared().variance().unwrap();
+    let variance = simulation.server().shared()[0].variance().unwrap();
     assert!(variance.iter().all(|v| v.is_finite() && *v > 0.0));
 }

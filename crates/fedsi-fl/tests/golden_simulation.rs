@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fedsi_data::{Federation, PartitionKind, Samples, Scaling, Size, Split, Targets, Task};
 use fedsi_fl::client::LocalData;
-use fedsi_fl::config::{FinalPrior, VarianceAverage, Weighting};
+use fedsi_fl::config::{FinalPrior, VarianceAverage, Weighting, WeightingName};
 use fedsi_fl::parameters::{Gaussian, SharedParameters};
 use fedsi_fl::server::{Aggregation, Server, ServerState};
 use fedsi_fl::simulation::Snapshot;
@@ -90,7 +90,10 @@ fn config(round: &Round, seed: u64, case: &Aggregate) -> Config {
     config.threads = 1;
     config.partition.kind = PartitionKind::Natural;
     config.federation.participants = round.clients.len();
-    config.federation.weighting = weighting(case);
+    config.federation.weighting = match weighting(case) {
+        Weighting::Uniform => WeightingName::Uniform,
+        Weighting::Samples => WeightingName::Samples,
+    };
     config.model.body = vec![LayerSpec::Linear(round.network.hidden), LayerSpec::Relu];
     config.training.epochs = settings.epochs;
     config.training.batch_size = settings.batch;
@@ -124,10 +127,11 @@ fn a_whole_round_agrees_with_pytorch() {
         let config = config(&round, draws.seed, case).check().unwrap();
         let mut simulation = Simulation::new(&config, federation.clone()).unwrap();
         let Snapshot { server: state, clients } = simulation.snapshot().unwrap();
-        let server = ServerState { shared: Arc::new(given(&round)), ..state };
+        let server = ServerState { modes: vec![Arc::new(given(&round))], ..state };
         simulation.restore(Snapshot { server, clients }).unwrap();
         simulation.round().unwrap();
-        let SharedParameters::Gaussian(Gaussian { mean: values, variance }) = simulation.server().shared()
+        let SharedParameters::Gaussian(Gaussian { mean: values, variance }) =
+            &*simulation.server().shared()[0]
         else {
             panic!("a Gaussian")
         };
@@ -155,7 +159,7 @@ fn a_whole_round_by_message_bytes_agrees_with_pytorch_and_with_the_simulation() 
         let client = Client::of_config(&config, &federation.shape, federation.task(), None).unwrap();
         let (layout, procedure) = (client.network().layout(), client.procedure());
         let mut server = Server::new(&config, procedure, layout, client.initial(), 2, 2).unwrap();
-        let state = ServerState { shared: Arc::new(given(&round)), ..server.state().clone() };
+        let state = ServerState { modes: vec![Arc::new(given(&round))], ..server.state().clone() };
         server.restore(state.clone()).unwrap();
         let down = server.training_download().encode().unwrap();
         let mut uploads = Vec::new();
@@ -181,7 +185,7 @@ fn a_whole_round_by_message_bytes_agrees_with_pytorch_and_with_the_simulation() 
         let clients = simulation.snapshot().unwrap().clients;
         simulation.restore(Snapshot { server: state, clients }).unwrap();
         simulation.round().unwrap();
-        assert_eq!(server.shared(), simulation.server().shared(), "{label}");
+        assert_eq!(server.shared()[0], simulation.server().shared()[0], "{label}");
     }
 }
 
@@ -202,7 +206,7 @@ fn averages_of_given_uploads_agree_to_one_unit_in_the_last_place() {
         let uploads: Vec<Upload> = round.clients.iter().enumerate().map(upload).collect();
         let mean = Aggregation::mean(average(case), round.settings.alpha, 1);
         let aggregation = Aggregation { weighting: weighting(case), ..mean };
-        let merged = aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before);
+        let merged = aggregation.merge(true, &uploads.iter().collect::<Vec<_>>(), &before);
         let label = format!("{}, {}, {}", case.rule, case.weighting, case.average);
         assert!(units_apart(merged.values(), &case.mean) <= 1, "{label}: means");
         assert!(units_apart(merged.variance().unwrap(), &case.variance) <= 1, "{label}: variances");

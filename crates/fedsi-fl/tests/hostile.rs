@@ -7,11 +7,14 @@ mod support;
 use std::sync::Arc;
 
 use fedsi_fl::Config;
+use fedsi_fl::calibration::{Calibration, CandidateScore, Candidates};
 use fedsi_fl::config::{Overrides, commented};
 use fedsi_fl::executor::{EvaluationData, Outcome, Task, Work, Worker};
 use fedsi_fl::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
 use fedsi_fl::resolve;
-use fedsi_fl::wire::{Download, PriorScores, Upload, Variances, decode_parameters, encode_parameters};
+use fedsi_fl::wire::{
+    CalibrationScores, Download, SharedMode, Upload, Variances, decode_parameters, encode_parameters,
+};
 use support::damage::{CASES, hostile_cases};
 
 /// Damaged bytes of messages that hold others: there are many kinds of them.
@@ -42,7 +45,7 @@ fn downloads() {
     let download = Download {
         variances_wanted: true,
         data_set_aside: true,
-        prior_variance: Some(0.75),
+        calibration: Calibration { prior_variance: Some(0.75), ..Calibration::default() },
         ..Download::new(7, shared)
     };
     hostile("download", &download.encode().unwrap(), |bytes| {
@@ -51,10 +54,15 @@ fn downloads() {
 }
 
 #[test]
-fn prior_scores() {
-    let scores = PriorScores { round: 4, client: 1, samples: 20, losses: vec![1.5, 0.25, 3.0] };
-    hostile("prior scores", &scores.encode().unwrap(), |bytes| {
-        PriorScores::decode(bytes).map(drop).map_err(|error| error.to_string())
+fn calibration_scores() {
+    let scores = CalibrationScores {
+        round: 4,
+        client: 1,
+        samples: 20,
+        candidates: vec![CandidateScore::default(); 3],
+    };
+    hostile("calibration scores", &scores.encode().unwrap(), |bytes| {
+        CalibrationScores::decode(bytes).map(drop).map_err(|error| error.to_string())
     });
 }
 
@@ -82,13 +90,13 @@ fn tasks_and_outcomes() {
         let client = simulation.client();
         let worker = Worker::new(Arc::clone(client), support::clouds(3));
         let mut download = simulation.server().training_download();
-        download.prior_candidates = vec![0.5, 1.0];
+        download.candidates = Some(Candidates::PriorVariances(vec![0.5, 1.0]));
         let download = Arc::new(download);
-        let kept = client.initial().part(client.procedure().kept.range(client.network().layout()));
+        let kept = client.initial()[0].part(client.procedure().kept.range(client.network().layout()));
         let evaluate = |on| Work::Evaluate { on, further_inputs: vec![0.5; 12], return_model: true };
         let mut works = vec![Work::Train, evaluate(EvaluationData::Test), evaluate(EvaluationData::HeldOut)];
         if download.data_set_aside {
-            works.push(Work::ScorePriorVariances);
+            works.push(Work::ScoreCandidates);
         }
         for work in works {
             let name = format!("{method}, {work:?}");
@@ -113,24 +121,26 @@ fn workers_refuse_what_does_not_fit() {
         let simulation = support::simulation(support::config(method, 3), support::clouds(3));
         let worker = Worker::new(Arc::clone(simulation.client()), support::clouds(3));
         let download = simulation.server().training_download();
-        let size = download.shared.values().len();
+        let size = download.modes[0].shared.values().len();
         let gaussian = |size| Arc::new(SharedParameters::Gaussian(Gaussian::uniform(vec![0.1; size], 0.5)));
         let point = |size| Arc::new(SharedParameters::Point(vec![0.1; size]));
-        let wrong_kind = if download.shared.variance().is_some() { point(size) } else { gaussian(size) };
+        let wrong_kind =
+            if download.modes[0].shared.variance().is_some() { point(size) } else { gaussian(size) };
         let wrong_size =
-            if download.shared.variance().is_some() { gaussian(size + 1) } else { point(size + 1) };
+            if download.modes[0].shared.variance().is_some() { gaussian(size + 1) } else { point(size + 1) };
         for shared in [wrong_kind, wrong_size] {
-            let download = Arc::new(Download { shared, ..download.clone() });
+            let download =
+                Arc::new(Download { modes: vec![SharedMode { mode: 0, shared }], ..download.clone() });
             for work in [
                 Work::Train,
-                Work::ScorePriorVariances,
+                Work::ScoreCandidates,
                 Work::Evaluate { on: EvaluationData::Test, further_inputs: vec![], return_model: true },
             ] {
                 let outcome =
                     worker.perform(Task { client: 1, work, download: Arc::clone(&download), kept: None });
                 let error = outcome.result.unwrap_err().to_string();
                 let named =
-                    error.contains("the download does not fit") || error.contains("no samples set aside");
+                    error.contains("the download does not fit") || error.contains("no candidates to score");
                 assert!(named && !error.contains('\n'), "{method}: {error}");
             }
         }

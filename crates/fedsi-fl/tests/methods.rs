@@ -5,6 +5,7 @@ mod support;
 
 use fedsi_bayes::Rules;
 use fedsi_fl::Part;
+use fedsi_fl::config::TunedPart;
 use fedsi_fl::methods::METHODS;
 use support::{clouds, config, global_values, personal_models, simulation};
 
@@ -90,6 +91,34 @@ fn tuning_moves_just_what_it_should() {
     all.fedbabu.tune = fedsi_fl::config::Tuned::All;
     let models = personal_models(all, clouds(5), ROUNDS);
     assert_ne!(models[0][..BODY], models[1][..BODY], "fedbabu.tune = all tunes the body");
+}
+
+/// `tuning.part` gives every method the same epochs of adaptation, or says why it cannot.
+#[test]
+fn every_method_can_be_given_the_same_tuning() {
+    for method in METHODS {
+        let before = personal_models(untuned(method.name, 5), clouds(5), ROUNDS);
+        for (part, moves) in [(TunedPart::Head, (false, true)), (TunedPart::All, (true, true))] {
+            let mut config = config(method.name, 5);
+            config.tuning.part = part;
+            if method.name == "fedpop" && part == TunedPart::All {
+                let message = config.check().unwrap_err().to_string();
+                assert!(message.contains("`tuning.part`") && message.contains("samples"), "{message}");
+                continue;
+            }
+            let after = personal_models(config, clouds(5), ROUNDS);
+            let body = before[0][..BODY] != after[0][..BODY];
+            let head = before[0][BODY..] != after[0][BODY..];
+            assert_eq!((body, head), moves, "{}, {part:?}: (body, head) moved", method.name);
+        }
+    }
+    let (mut fedavg, tuned) = (config("fedavg", 5), config("fedavg-ft", 5));
+    fedavg.tuning.part = TunedPart::All;
+    assert_eq!(
+        personal_models(fedavg, clouds(5), ROUNDS),
+        personal_models(tuned, clouds(5), ROUNDS),
+        "FedAvg-FT is FedAvg, tuned"
+    );
 }
 
 #[test]

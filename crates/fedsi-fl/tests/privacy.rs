@@ -34,7 +34,7 @@ fn keyed(config: Config, federation: Arc<dyn Federation>, key: u8) -> Simulation
 fn personal_models(config: Config, key: u8, rounds: usize) -> Vec<Vec<f32>> {
     let mut simulation = keyed(config, clouds(8), key);
     (0..rounds).for_each(|_| drop(simulation.round().unwrap()));
-    models(&simulation).into_iter().map(|model| model.parameters.values().to_vec()).collect()
+    models(&simulation).into_iter().map(|model| model.parameters().values().to_vec()).collect()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn every_method_runs_with_noise_and_counts_it() {
                 "{}, round {round}: nothing shared, nothing told",
                 method.name
             );
-            let shared = simulation.server().shared();
+            let shared = &simulation.server().shared()[0];
             assert!(shared.values().iter().all(|value| value.is_finite()), "{}", method.name);
             assert!(
                 shared.variance().iter().copied().flatten().all(|v| v.is_finite() && *v > 0.0),

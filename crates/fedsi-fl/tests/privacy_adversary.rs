@@ -53,13 +53,15 @@ impl Case {
                 ..Aggregation::mean(VarianceAverage::Deviation, 1.0, 1)
             },
             admission: Admission { quorum: 0.5, patience: 0, outlier_factor: 100.0, compare: false },
-            prior_search: None,
+            modes: fedsi_fl::methods::Modes::ONE,
+            choices: None,
+            narrowed: None,
             privacy: Some(Privacy {
                 mechanism: Mechanism { sampled, expected, clip: CLIP, noise },
                 accountant: Accountant::new(sampled, self.noise, DELTA),
             }),
         };
-        let mut server = Server::with_settings(settings, start()).unwrap();
+        let mut server = Server::with_settings(settings, vec![start()]).unwrap();
         let privacy_key = Some(SecretKey::from_bytes([3; 32]));
         server.restore(ServerState { privacy_key, ..server.state().clone() }).unwrap();
         server
@@ -79,8 +81,8 @@ impl Case {
             let uploads: Vec<Upload> = participants.iter().filter_map(upload).collect();
             let outcome = server.complete(&participants, &uploads, vec![]).unwrap();
             assert!(!outcome.skipped && outcome.used.len() == uploads.len());
-            seen.push(f64::from(server.shared().values()[0]) * self.expected as f64 / CLIP);
-            server.restore(ServerState { shared: Arc::new(start()), ..server.state().clone() }).unwrap();
+            seen.push(f64::from(server.shared()[0].values()[0]) * self.expected as f64 / CLIP);
+            server.restore(ServerState { modes: vec![Arc::new(start())], ..server.state().clone() }).unwrap();
         }
         seen
     }
@@ -332,7 +334,7 @@ fn one_client_moves_the_mean_by_its_share_at_most() {
         };
         let uploads: Vec<Upload> = participants.iter().filter_map(upload).collect();
         server.complete(&participants, &uploads, vec![]).unwrap();
-        (participants, f64::from(server.shared().values()[0]))
+        (participants, f64::from(server.shared()[0].values()[0]))
     };
     let (participants, all) = after(&|client| Some(client as f32 - 9.5));
     let one = participants[participants.len() / 2];

@@ -8,7 +8,7 @@ use fedsi_data::{
     DataError, DataForm, DataSpec, Dataset, DatasetDefaults, Datasets, Federation, PartitionSpec, Size,
     TaskKind,
 };
-use fedsi_fl::config::{Overrides, Setting, commented};
+use fedsi_fl::config::{Overrides, Setting, WeightingName, commented};
 use fedsi_fl::methods::{Method, Objective, Participation, Phase, Prior, Procedure, Uncertainty, find};
 use fedsi_fl::{Config, Part, Registry, Simulation, resolve};
 
@@ -32,6 +32,7 @@ const OWN: Method = Method {
             local: vec![Phase::train(part, epochs, config).with_objective(objective)],
             personalise: vec![],
             uncertainty: Uncertainty::None,
+            ..Procedure::default()
         }
     },
     defaults: |config, dataset| config.rounds = dataset.rounds / 2,
@@ -197,7 +198,13 @@ fn the_config_of_a_run_of_0_1_is_read() {
     let config = resolve(&[Overrides::from_saved(path).unwrap()]).unwrap();
     let mut expected = Config::defaults("fedsi", "digits", Size::Small).unwrap();
     (expected.rounds, expected.threads, expected.data.dir) = (2, 1, "/data".into());
-    assert_eq!(config, expected, "the defaults have not changed since 0.1");
+    // What has other defaults since, or had no key.
+    expected.federation.weighting = WeightingName::Uniform;
+    (expected.lg_fedavg.warm_start, expected.pfedbayes.inner_steps) = (0.0, 1);
+    (expected.fedpop.final_steps, expected.fedpop.step) = (0, 1e-4);
+    (expected.training.learning_rate, expected.training.convolution_noise) = (1e-3, 1.0);
+    expected.fedsi.modes = fedsi_fl::config::ModesSetting::Fixed(1);
+    assert_eq!(config, expected, "what 0.1 did");
     let refused = resolve(&[Overrides::from_file(path).unwrap()]).unwrap_err().to_string();
     assert!(refused.contains("is now `"), "as a config that a person gives it is refused: {refused}");
 }

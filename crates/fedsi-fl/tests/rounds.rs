@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fedsi_data::{Federation as _, Split};
 use fedsi_fl::client::{LocalData, Predictions};
-use fedsi_fl::config::Weighting;
+use fedsi_fl::config::{AggregateName, WeightingName};
 use fedsi_fl::methods::METHODS;
 use fedsi_fl::server::ServerError;
 use fedsi_fl::wire::Download;
@@ -79,14 +79,37 @@ fn below_the_quorum_a_run_stops_and_says_who_failed() {
 
 #[test]
 fn weighting_by_samples_counts_larger_clients_more() {
-    let of = |weighting| {
-        let mut config = config("fedavg", 5);
-        config.federation.weighting = weighting;
-        let mut simulation = simulation(config, clouds(5));
-        simulation.round().unwrap();
-        global_values(&simulation)
-    };
-    assert_ne!(of(Weighting::Uniform), of(Weighting::Samples));
+    let (uniform, samples) =
+        (averaged("fedavg", WeightingName::Uniform), averaged("fedavg", WeightingName::Samples));
+    assert_ne!(uniform, samples);
+}
+
+/// The network after a round of clients with different numbers of samples.
+fn averaged(method: &str, weighting: WeightingName) -> Vec<f32> {
+    averaged_by(method, weighting, AggregateName::Mean)
+}
+
+fn averaged_by(method: &str, weighting: WeightingName, aggregate: AggregateName) -> Vec<f32> {
+    let mut config = config(method, 5);
+    (config.federation.weighting, config.federation.aggregate) = (weighting, aggregate);
+    let mut simulation = simulation(config, clouds(5));
+    simulation.round().unwrap();
+    global_values(&simulation)
+}
+
+/// Each method weighs as its publication does, unless the config says otherwise; a robust aggregate counts all alike.
+#[test]
+fn every_method_weighs_as_published() {
+    for method in METHODS.iter().filter(|method| method.name != "local") {
+        let by_samples = ["fedavg", "fedavg-ft", "fedper", "fedbabu", "lg-fedavg"].contains(&method.name);
+        let expected = if by_samples { WeightingName::Samples } else { WeightingName::Uniform };
+        let other = if by_samples { WeightingName::Uniform } else { WeightingName::Samples };
+        let found = averaged(method.name, WeightingName::Method);
+        assert_eq!(found, averaged(method.name, expected), "{}", method.name);
+        assert_ne!(found, averaged(method.name, other), "{}", method.name);
+        let median = |weighting| averaged_by(method.name, weighting, AggregateName::Median);
+        assert_eq!(median(WeightingName::Method), median(WeightingName::Uniform), "{}", method.name);
+    }
 }
 
 #[test]
@@ -132,7 +155,7 @@ fn a_client_alone_does_what_it_does_in_a_simulation() {
     let client = simulation.client();
     let data = LocalData::all(clouds(5).samples(number, Split::Train));
     let trained = client.train(number, &download, None, &data).unwrap();
-    assert_eq!(trained.upload.shared, simulation.server().shared().values());
+    assert_eq!(trained.upload.shared, simulation.server().shared()[0].values());
     assert_eq!(trained.kept.values(), [0.0_f32; 0], "FedSI keeps nothing");
     let head = client.network().layout().head();
     assert_eq!(global_values(&simulation)[head.clone()], initial[head], "the head is frozen");

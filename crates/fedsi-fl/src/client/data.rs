@@ -1,13 +1,34 @@
 //! A client's own data, divided into what it trains on and what it does not.
 
 use fedsi_data::{Samples, Targets};
-use fedsi_random::{ChaCha8Rng, Purpose, Streams};
+use fedsi_random::{Purpose, Streams};
 use rand::seq::SliceRandom as _;
 
 use crate::network::TrainingData;
 
-/// Share of its training data that a client sets aside until the federation has chosen a prior variance.
-pub const SET_ASIDE_SHARE: f64 = 0.2;
+/// Which part of its training data a client sets aside until the federation has chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Division {
+    /// None.
+    Nothing,
+    /// One of several parts of this share.
+    Part {
+        /// Which, counted from 0: modes with different parts have as few samples in common as can be.
+        part: usize,
+        /// Share of the training data.
+        share: f64,
+    },
+}
+
+impl Division {
+    /// The part that is set aside, if any.
+    pub(crate) const fn part(self) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Part { part, .. } => Some(part),
+        }
+    }
+}
 
 /// A client's training data.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +37,7 @@ pub struct LocalData {
     pub train: Samples,
     /// What it holds out, to be scored on while training.
     pub held_out: Samples,
-    /// What it sets aside until the prior variance of personal models is chosen.
+    /// What it sets aside until the federation has chosen.
     pub set_aside: Samples,
 }
 
@@ -28,17 +49,29 @@ impl LocalData {
         Self { train, held_out, set_aside }
     }
 
-    /// A random share `held_out` of the client's samples is held out, and of the rest, where `set_aside`,
-    /// [`SET_ASIDE_SHARE`] set aside: the same samples whenever it is asked.
+    /// A random share `held_out` of the client's samples is held out, and of the rest what the division says set aside:
+    /// the same samples whenever it is asked.
     #[must_use]
-    pub fn divide(samples: Samples, held_out: f64, set_aside: bool, client: usize, streams: Streams) -> Self {
+    pub fn divide(
+        samples: Samples,
+        held_out: f64,
+        division: Division,
+        client: usize,
+        streams: Streams,
+    ) -> Self {
         let mut data = Self::all(samples);
-        let cut = |samples: &mut Samples, share, purpose| {
-            cut_off(samples, share, &mut streams.stream(purpose, client as u64, 0))
+        let shuffled = |count: usize, purpose| {
+            let mut order: Vec<usize> = (0..count).collect();
+            order.shuffle(&mut streams.stream(purpose, client as u64, 0));
+            order
         };
-        data.held_out = cut(&mut data.train, held_out, Purpose::Validation);
-        let share = if set_aside { SET_ASIDE_SHARE } else { 0.0 };
-        data.set_aside = cut(&mut data.train, share, Purpose::Calibration);
+        let mut order = shuffled(data.train.count, Purpose::Validation);
+        order.truncate((data.train.count as f64 * held_out).floor() as usize);
+        data.held_out = cut_off(&mut data.train, order);
+        if let Division::Part { part, share } = division {
+            let order = shuffled(data.train.count, Purpose::Calibration);
+            data.set_aside = cut_off(&mut data.train, set_aside(&order, part, share));
+        }
         data
     }
 
@@ -50,16 +83,20 @@ impl LocalData {
     }
 }
 
-/// Cuts a random share of samples off, and returns it.
-fn cut_off(samples: &mut Samples, share: f64, rng: &mut ChaCha8Rng) -> Samples {
-    let mut order: Vec<usize> = (0..samples.count).collect();
-    order.shuffle(rng);
-    order.truncate((samples.count as f64 * share).floor() as usize);
-    if order.is_empty() {
+/// The samples of a part, of all in a random order: parts follow each other around a circle.
+fn set_aside(order: &[usize], part: usize, share: f64) -> Vec<usize> {
+    let count = order.len();
+    let size = (count as f64 * share).floor() as usize;
+    (0..size).map(|step| order[(part * size + step) % count]).collect()
+}
+
+/// Cuts these samples off, and returns them in their order.
+fn cut_off(samples: &mut Samples, mut chosen: Vec<usize>) -> Samples {
+    if chosen.is_empty() {
         return samples.select(&[]);
     }
-    order.sort_unstable();
-    let (cut, rest) = samples.split(&order);
+    chosen.sort_unstable();
+    let (cut, rest) = samples.split(&chosen);
     *samples = rest;
     cut
 }
@@ -71,4 +108,39 @@ pub(super) fn training_data(samples: &Samples) -> TrainingData<'_> {
         Targets::Values(values) => fedsi_nn::Targets::Values(values),
     };
     TrainingData { inputs: &samples.inputs, targets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(count: usize) -> Samples {
+        let inputs = (0..count).map(|row| row as f32).collect();
+        Samples { count, inputs, targets: Targets::Classes(vec![0; count]) }
+    }
+
+    fn divided(count: usize, division: Division) -> LocalData {
+        LocalData::divide(samples(count), 0.0, division, 3, Streams::new(1))
+    }
+
+    #[test]
+    fn modes_set_different_parts_aside() {
+        let part = |part| divided(250, Division::Part { part, share: 0.2 });
+        let parts: Vec<LocalData> = (0..5).map(part).collect();
+        for data in &parts {
+            assert_eq!((data.train.count, data.set_aside.count), (200, 50));
+            let mut all = [data.train.inputs.clone(), data.set_aside.inputs.clone()].concat();
+            all.sort_by(f32::total_cmp);
+            assert_eq!(all, samples(250).inputs, "every sample once");
+        }
+        let distinct: std::collections::BTreeSet<u32> =
+            parts.iter().flat_map(|data| &data.set_aside.inputs).map(|&row| row as u32).collect();
+        assert_eq!(distinct.len(), 250, "five fifths");
+        assert_eq!(part(5), parts[0], "around the circle");
+        assert_eq!(divided(250, Division::Nothing), LocalData::all(samples(250)));
+        for count in 0..9 {
+            let tiny = divided(count, Division::Part { part: 5, share: 0.5 });
+            assert_eq!(tiny.train.count + tiny.set_aside.count, count);
+        }
+    }
 }

@@ -21,9 +21,28 @@ pub enum ClientError {
     /// Its predictions are not finite.
     #[error("its personal model predicts values that are not finite")]
     PredictionsDiverged,
-    /// There is no data to score prior variances on.
-    #[error("it has no samples set aside to score prior variances on")]
+    /// There is no data to score candidates on.
+    #[error("it has no samples set aside to score candidates on")]
     NothingSetAside,
+    /// It was asked to score candidates, and sent none.
+    #[error("the download has no candidates to score")]
+    NoCandidates,
+    /// A mode that the method does not have.
+    #[error("the download is of mode {mode}, and the method has {modes}")]
+    UnknownMode {
+        /// The mode.
+        mode: usize,
+        /// How many there are.
+        modes: usize,
+    },
+    /// Not as many modes as the work is for.
+    #[error("the download has the shared parts of {found} modes, expected {expected}")]
+    OtherModes {
+        /// How many it has.
+        found: usize,
+        /// How many it should have.
+        expected: usize,
+    },
     /// What it received does not fit the method or the network.
     #[error("the download does not fit: {0}")]
     OtherDownload(KindError),
@@ -74,6 +93,9 @@ pub enum ClientError {
         /// How many there are.
         clients: usize,
     },
+    /// Its statistics of training inputs are of other features.
+    #[error("what it knows of its training inputs is of another network")]
+    OtherFeatures,
     /// A model without draws to average over.
     #[error("its model has no draws to average over")]
     NoDraws,

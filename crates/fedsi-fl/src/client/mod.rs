@@ -4,16 +4,22 @@
 //! A [`Client`] holds what all clients of a federation have in common. It knows of no simulation, no other client and no
 //! files: who calls it passes the client's own state and data in, and sends and stores what comes out.
 
+mod calibrate;
+mod chain;
 mod data;
 mod error;
 mod model;
+mod personalise;
 mod phases;
 mod posterior;
 mod predict;
 mod predictions;
+mod strangeness;
 mod summary;
+mod temper;
 mod train;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use fedsi_bayes::{RuleNameError, Rules};
@@ -22,19 +28,20 @@ use fedsi_nn::Loss;
 use fedsi_random::{Purpose, SERVER, Streams};
 use rand_distr::{Distribution as _, StandardNormal};
 
-pub use data::{LocalData, SET_ASIDE_SHARE};
+pub use chain::ChainSummary;
+pub use data::{Division, LocalData};
 pub use error::ClientError;
-pub use model::PersonalModel;
+pub use model::{PersonalMode, PersonalModel};
 pub use predictions::{OtherTask, Predictions};
 pub use summary::{LaplaceSummary, PosteriorKind, PosteriorSummary};
 pub use train::{Trained, Validation, WorkSeconds};
 
-use crate::config::{Config, ConfigError, TrainingConfig};
+use crate::config::{Config, ConfigError, Temperature, TrainingConfig};
 use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::network::{ClientNetwork, NativeNetwork};
 use crate::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
 use crate::registry::Checked;
-use crate::wire::{Download, PriorScores};
+use crate::wire::SharedMode;
 use posterior::Inference;
 
 /// Smallest standard deviation of regression noise, in units of the standardised targets: a client that fits
@@ -55,11 +62,13 @@ pub struct Client {
     /// Standard deviation of regression noise; 0: estimated from the residuals.
     observation_noise: f64,
     held_out_share: f64,
+    set_aside_share: f64,
+    temperature: Temperature,
     task: Task,
     target_scaling: Option<Scaling>,
     loss: Loss,
-    /// All parameters before the first round.
-    initial: Parameters,
+    /// All parameters before the first round, of each mode.
+    initial: Vec<Parameters>,
     streams: Streams,
 }
 
@@ -86,7 +95,8 @@ impl Client {
         rules: &Rules,
     ) -> Result<Self, RuleNameError> {
         let streams = Streams::new(config.seed);
-        let initial = initialise(&*network, &procedure, streams);
+        let modes = 0..procedure.modes.count.max(1);
+        let initial = modes.map(|mode| initialise(&*network, &procedure, streams, mode)).collect();
         let inference = procedure.laplace().map(|laplace| Inference::new(laplace, rules)).transpose()?;
         let loss = match task {
             Task::Classification { .. } => Loss::CrossEntropy,
@@ -101,6 +111,8 @@ impl Client {
             training: config.training.clone(),
             observation_noise: config.model.observation_noise,
             held_out_share: config.validation.fraction,
+            set_aside_share: config.calibration.fraction,
+            temperature: config.calibration.temperature,
             task,
             target_scaling,
             loss,
@@ -124,12 +136,12 @@ impl Client {
         Self::new(config, procedure, network, task, target_scaling, config.rules()).map_err(ConfigError::Rule)
     }
 
-    /// The network as a client that never took part would start it: the initial parameters, with this shared part in
-    /// its place.
+    /// A mode's network as a client that never took part would start it: the initial parameters, with this shared part
+    /// in its place.
     ///
     /// # Errors
-    /// A shared part of another kind or size.
-    pub fn global_parameters(&self, shared: &SharedParameters) -> Result<Parameters, ClientError> {
+    /// A shared part of another kind or size, or of a mode that there is not.
+    pub fn global_parameters(&self, shared: &SharedMode) -> Result<Parameters, ClientError> {
         Ok(self.start(shared, None)?.parameters)
     }
 
@@ -151,120 +163,38 @@ impl Client {
         self.task
     }
 
-    /// All parameters before the first round.
+    /// All parameters before the first round, of each mode.
     #[must_use]
-    pub const fn initial(&self) -> &Parameters {
+    pub fn initial(&self) -> &[Parameters] {
         &self.initial
     }
 
-    /// A client's samples, divided into what it trains on, holds out and sets aside.
+    /// A client's samples, divided into what it trains on, holds out and, with this division, sets aside.
     #[must_use]
-    pub fn divide(&self, client: usize, samples: Samples, set_aside: bool) -> LocalData {
-        LocalData::divide(samples, self.held_out_share, set_aside, client, self.streams)
+    pub fn divide(&self, client: usize, samples: Samples, division: Division) -> LocalData {
+        LocalData::divide(samples, self.held_out_share, division, client, self.streams)
     }
 
-    /// A client's personal model, as it is evaluated: the newest shared part and what the client kept, tuned where the
-    /// method tunes, with a posterior where it infers one.
-    ///
-    /// Cost: the method's epochs of tuning and one posterior.
-    ///
-    /// # Errors
-    /// Messages or state that do not fit; training that diverged; a posterior that cannot be computed.
-    pub fn personalise(
-        &self,
-        client: usize,
-        download: &Download,
-        kept: Option<&Parameters>,
-        data: &LocalData,
-    ) -> Result<PersonalModel, ClientError> {
-        self.tune(client, download, kept, data, &self.procedure.personalise)
-    }
-
-    /// The personal model of a client that joins after training, from its own data alone. `client` is the key of its
-    /// random draws: a number that no other client has. `kept` is what it kept, if it ever took part.
-    ///
-    /// Cost and errors as [`Self::personalise`].
-    ///
-    /// # Errors
-    /// As [`Self::personalise`].
-    pub fn join(
-        &self,
-        client: usize,
-        download: &Download,
-        kept: Option<&Parameters>,
-        data: &LocalData,
-    ) -> Result<PersonalModel, ClientError> {
-        self.tune(client, download, kept, data, &self.join_phases)
-    }
-
-    fn tune(
-        &self,
-        client: usize,
-        download: &Download,
-        kept: Option<&Parameters>,
-        data: &LocalData,
-        phases: &[Phase],
-    ) -> Result<PersonalModel, ClientError> {
-        self.check_data(data)?;
-        let Start { parameters, server } = self.start(&download.shared, kept)?;
-        let mut rng = self.streams.stream(Purpose::Tuning, client as u64, download.round);
-        let tuned = self.run_phases(parameters, server.as_ref(), phases, data, &mut rng)?;
-        let parameters = match self.procedure.personal_posterior(download.prior_variance) {
-            None => tuned.parameters,
-            Some(spec) => {
-                let mut rng = self.streams.stream(Purpose::PersonalSelection, client as u64, download.round);
-                self.infer(&spec, tuned.parameters, server.as_ref(), data, &mut rng)?
-            }
-        };
-        self.model(client, parameters, data)
-    }
-
-    /// How well posteriors of the prior variances that the server asks about predict what the client set aside: what the federation chooses a
-    /// prior variance by.
-    ///
-    /// Cost: the method's epochs of tuning, and a posterior that all prior variances share most of.
-    ///
-    /// # Errors
-    /// As [`Self::personalise`]; no data that was set aside, predictions that are not finite.
-    pub fn score_prior_variances(
-        &self,
-        client: usize,
-        download: &Download,
-        kept: Option<&Parameters>,
-        data: &LocalData,
-    ) -> Result<PriorScores, ClientError> {
-        self.check_data(data)?;
-        let candidates = &download.prior_candidates;
-        let samples = data.set_aside.count;
-        if samples == 0 {
-            return Err(ClientError::NothingSetAside);
+    /// How data is divided for a mode, where the download says that some is set aside.
+    #[must_use]
+    pub fn division(&self, mode: usize, data_set_aside: bool) -> Division {
+        if !data_set_aside {
+            return Division::Nothing;
         }
-        let Start { parameters, server } = self.start(&download.shared, kept)?;
-        let mut rng = self.streams.stream(Purpose::Tuning, client as u64, download.round);
-        let phases = &self.procedure.personalise;
-        let tuned = self.run_phases(parameters, server.as_ref(), phases, data, &mut rng)?.parameters;
-        let mut rng = self.streams.stream(Purpose::PersonalSelection, client as u64, download.round);
-        let mut losses = Vec::with_capacity(candidates.len());
-        self.infer_candidates(candidates, &tuned, data, &mut rng, |parameters| {
-            let model = self.model(client, parameters, data)?;
-            let loss = self.predict(&model, &data.set_aside)?.scores().nll();
-            losses.push(
-                loss.filter(|loss| loss.is_finite()).ok_or(ClientError::PredictionsDiverged)?
-                    * samples as f64,
-            );
-            Ok(())
-        })?;
-        Ok(PriorScores { round: download.round, client, samples, losses })
+        Division::Part { part: self.procedure.modes.part_set_aside(mode), share: self.set_aside_share }
     }
 
     /// The shared part in its place among the initial parameters, and what the client kept in its own.
-    fn start(&self, shared: &SharedParameters, kept: Option<&Parameters>) -> Result<Start, ClientError> {
+    fn start(&self, shared: &SharedMode, kept: Option<&Parameters>) -> Result<Start, ClientError> {
+        let SharedMode { mode, shared } = shared;
         let layout = self.network.layout();
-        let range = self.procedure.shared.range(layout);
-        let mut parameters = self.initial.clone();
+        let range = self.received_range(shared, kept);
+        let modes = self.initial.len();
+        let initial = self.initial.get(*mode).ok_or(ClientError::UnknownMode { mode: *mode, modes })?;
+        let mut parameters = initial.clone();
         let wants_gaussian =
             matches!(self.procedure.uncertainty, Uncertainty::Laplace(_) | Uncertainty::MeanField(_));
-        let server = match shared {
+        let server = match &**shared {
             SharedParameters::Gaussian(gaussian) if wants_gaussian => {
                 if gaussian.mean.len() != range.len() || gaussian.variance.len() != range.len() {
                     return Err(self.other_download(shared));
@@ -292,8 +222,16 @@ impl Client {
         Ok(Start { parameters, server })
     }
 
+    /// Where in the network lies what was received. After a warm start that is all of it or, for a client that has kept the
+    /// rest, the method's shared part.
+    fn received_range(&self, shared: &SharedParameters, kept: Option<&Parameters>) -> Range<usize> {
+        let layout = self.network.layout();
+        let (held, narrow) = (self.procedure.held().range(layout), self.procedure.shared.range(layout));
+        if kept.is_some() && shared.values().len() == narrow.len() { narrow } else { held }
+    }
+
     fn other_download(&self, shared: &SharedParameters) -> ClientError {
-        let size = self.procedure.shared.range(self.network.layout()).len();
+        let size = self.procedure.held().range(self.network.layout()).len();
         let expected = match self.procedure.uncertainty {
             Uncertainty::Laplace(_) | Uncertainty::MeanField(_) => {
                 format!("{size} means and {size} variances")
@@ -301,35 +239,6 @@ impl Client {
             Uncertainty::None | Uncertainty::Samples(_) => format!("{size} values"),
         };
         ClientError::OtherDownload(crate::parameters::KindError { expected, found: shared.describe() })
-    }
-
-    /// A client's model of these parameters. A head that was never sampled is drawn from its prior.
-    fn model(
-        &self,
-        client: usize,
-        mut parameters: Parameters,
-        data: &LocalData,
-    ) -> Result<PersonalModel, ClientError> {
-        if let (Parameters::Samples(HeadSamples { samples, .. }), Uncertainty::Samples(prior)) =
-            (&mut parameters, &self.procedure.uncertainty)
-            && samples.is_empty()
-        {
-            let mut rng = self.streams.stream(Purpose::PriorDraws, client as u64, 0);
-            let deviation = prior.prior_variance.sqrt();
-            let draw = |_| {
-                let draw: f64 = StandardNormal.sample(&mut rng);
-                (deviation * draw) as f32
-            };
-            samples.extend((0..prior.count * self.network.layout().head().len()).map(draw));
-        }
-        let observation_noise = self.observation_noise(parameters.values(), data)?;
-        let draws = match &self.procedure.uncertainty {
-            Uncertainty::Laplace(laplace) => laplace.draws,
-            Uncertainty::MeanField(mean_field) => mean_field.draws,
-            Uncertainty::Samples(samples) => samples.count,
-            Uncertainty::None => 1,
-        };
-        Ok(PersonalModel { client, parameters, observation_noise, draws })
     }
 
     /// Whether these are samples of the task that the network predicts.
@@ -396,10 +305,15 @@ const fn other_data(task: Task, targets: &Targets) -> ClientError {
     }
 }
 
-/// The parameters before the first round: as the layers start them, or around 0 with a variance each where the method
+/// A mode's parameters before the first round: as the layers start them, or around 0 with a variance each where the method
 /// trains distributions.
-fn initialise(network: &dyn ClientNetwork, procedure: &Procedure, streams: Streams) -> Parameters {
-    let mut rng = streams.stream(Purpose::Initialisation, SERVER, 0);
+fn initialise(
+    network: &dyn ClientNetwork,
+    procedure: &Procedure,
+    streams: Streams,
+    mode: usize,
+) -> Parameters {
+    let mut rng = streams.stream(Purpose::Initialisation, SERVER, mode as u64);
     match &procedure.uncertainty {
         Uncertainty::MeanField(MeanField { initial_mean, initial_deviation, .. }) => {
             let draw = |_| {

@@ -1,11 +1,14 @@
 //! The phases of local training, one for each kind of objective.
 
+use std::borrow::Cow;
+
 use fedsi_data::Samples;
 use fedsi_nn::LangevinSpec;
 use fedsi_random::ChaCha8Rng;
 
 use super::data::training_data;
 use super::{Client, ClientError, LocalData};
+use crate::config::PriorScale;
 use crate::methods::{Objective, Phase, Prior, Reference};
 use crate::network::{Batches, GaussianTraining, HeadSampling, PointTraining, PriorPull};
 use crate::parameters::{Gaussian, KindError, Parameters, Part};
@@ -30,7 +33,8 @@ impl Client {
         data: &LocalData,
         rng: &mut ChaCha8Rng,
     ) -> Result<PhasesResult, ClientError> {
-        let has_prior = |phase: &Phase| !matches!(phase.objective, Objective::Point { .. });
+        let has_prior =
+            |phase: &Phase| !matches!(phase.objective, Objective::Point { prior: Prior::Flat, .. });
         let noise = if server.is_some() || phases.iter().any(has_prior) {
             self.observation_noise(parameters.values(), data)?
         } else {
@@ -78,47 +82,65 @@ impl LocalTraining<'_> {
         match phase.objective {
             Objective::Point { prior, weight_noise } => self.point(phase, prior, weight_noise),
             Objective::Variational { reference, weight } => self.variational(phase, reference, weight),
-            Objective::Sample { discard, keep, prior_variance } => {
+            Objective::Sample { discard, thin, keep, prior_variance } => {
                 let langevin =
                     LangevinSpec { step: phase.rate, prior_variance, weight: 1.0 / self.noise_variance };
-                self.sample(phase.epochs, discard, keep, langevin)
+                self.sample(phase.epochs, (discard, thin), keep, langevin)
             }
             Objective::OverSamples => self.over_samples(phase),
         }
     }
 
     fn point(&mut self, phase: &Phase, prior: Prior, weight_noise: f64) -> Result<f64, ClientError> {
-        let prior: Option<(&[f32], Vec<f32>)> = match prior {
+        let prior: Option<(Cow<'_, [f32]>, Vec<f32>)> = match prior {
             Prior::Flat => None,
-            Prior::Server => {
+            Prior::Server(scale) => {
                 let server = self.server.ok_or(ClientError::NoServerGaussian)?;
                 let (noise, count) = (self.noise_variance as f32, self.samples.count as f32);
-                let weight = |&variance: &f32| noise / (count * variance);
-                Some((&*server.mean, server.variance.iter().map(weight).collect()))
+                let weight = |&variance: &f32| match scale {
+                    PriorScale::Variance => noise / (count * variance),
+                    PriorScale::Deviation => noise / (count * variance.sqrt()),
+                };
+                Some((Cow::Borrowed(&*server.mean), server.variance.iter().map(weight).collect()))
+            }
+            Prior::Isotropic(variance) => {
+                let weight = (self.noise_variance / (self.samples.count as f64 * variance)) as f32;
+                let start = self.parameters.values();
+                Some((Cow::Owned(start.to_vec()), self.prior_weights(phase.part, weight)))
             }
         };
         let (client, samples) = (self.client, self.samples);
         let training = PointTraining {
             prior: prior.as_ref().map(|(mean, weights)| PriorPull { mean, weights }),
             weight_noise,
+            convolution_noise: weight_noise * client.training.convolution_noise,
             ..point_training(client, phase, samples)
         };
         let mut batches = batches(client, phase, samples, self.rng);
         Ok(client.network.train(&training, self.parameters.values_mut(), &mut batches)?)
     }
 
+    /// This weight for the body's parameters of a part, none for those of the head: nothing is known of it before the data.
+    fn prior_weights(&self, part: Part, weight: f32) -> Vec<f32> {
+        let layout = self.client.network.layout();
+        let (moves, body) = (part.range(layout), layout.body());
+        let known = |index: &usize| moves.contains(index) && body.contains(index);
+        (0..layout.len()).map(|index| if known(&index) { weight } else { 0.0 }).collect()
+    }
+
     fn variational(&mut self, phase: &Phase, reference: Reference, weight: f64) -> Result<f64, ClientError> {
         let (client, samples) = (self.client, self.samples);
-        let held_to = match reference {
-            Reference::Start => None,
-            Reference::Server => {
+        let (held_to, inner_steps) = match reference {
+            Reference::Start => (None, 1),
+            Reference::Server { inner_steps } => {
                 let server = || self.server.cloned().ok_or(ClientError::NoServerGaussian);
-                Some(self.reference.take().map_or_else(server, Ok)?)
+                (Some(self.reference.take().map_or_else(server, Ok)?), inner_steps)
             }
         };
         let Parameters::Gaussian(own) = &mut self.parameters else {
             return Err(self.other_kind("a Gaussian"));
         };
+        let mut batches = batches(client, phase, samples, self.rng);
         let training = GaussianTraining {
             part: phase.part,
             optimizer: client.training.optimizer(phase.rate),
@@ -126,8 +148,9 @@ impl LocalTraining<'_> {
             data: training_data(samples),
             weight: weight * self.noise_variance / samples.count as f64,
             reference: held_to.as_ref(),
+            // The copy moves at least once, however few steps there are.
+            inner_steps: inner_steps.min(batches.steps()).max(1),
         };
-        let mut batches = batches(client, phase, samples, self.rng);
         let trained = client.network.train_gaussian(&training, own, &mut batches)?;
         self.reference = trained.reference;
         Ok(trained.loss)
@@ -136,7 +159,7 @@ impl LocalTraining<'_> {
     fn sample(
         &mut self,
         steps: usize,
-        discard: usize,
+        (discard, thin): (usize, usize),
         keep: usize,
         langevin: LangevinSpec,
     ) -> Result<f64, ClientError> {
@@ -145,9 +168,9 @@ impl LocalTraining<'_> {
             return Err(self.other_kind("samples of the head"));
         };
         let sampling =
-            HeadSampling { data: training_data(samples), loss: client.loss, langevin, steps, discard };
+            HeadSampling { data: training_data(samples), loss: client.loss, langevin, steps, discard, thin };
         let loss = client.network.sample_head(&sampling, head, self.rng)?;
-        self.new_samples = steps.saturating_sub(discard);
+        self.new_samples = steps.saturating_sub(discard) / thin.max(1);
         let size = client.network.layout().head().len();
         let surplus = head.samples.len().saturating_sub(keep.max(self.new_samples) * size);
         head.samples.drain(..surplus);
@@ -183,6 +206,7 @@ fn point_training<'a>(client: &Client, phase: &Phase, samples: &'a Samples) -> P
         data: training_data(samples),
         prior: None,
         weight_noise: 0.0,
+        convolution_noise: 0.0,
     }
 }
 

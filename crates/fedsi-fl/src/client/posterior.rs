@@ -7,30 +7,48 @@ use fedsi_bayes::{
     SelectionRule,
 };
 use fedsi_data::Task;
-use fedsi_random::ChaCha8Rng;
+use fedsi_random::{ChaCha8Rng, Purpose};
 
+use super::calibrate::Predicted;
 use super::{Client, ClientError, LocalData};
 use crate::methods::{Laplace as MethodLaplace, PosteriorSpec, PosteriorStructure, PriorVariance};
 use crate::parameters::{Gaussian, LaplaceParameters, Parameters, doubles, is_finite};
 
+/// Rows of derivatives (samples times outputs, less one) up to which a whole body's posterior is as good as exact.
+const WHOLE_ROWS: usize = 5_000;
+
+/// How exact it is then.
+const WHOLE_TOLERANCE: f64 = 1e-3;
+
 /// How clients of a method infer posteriors.
 #[derive(Clone, Debug)]
 pub(super) struct Inference {
-    /// The rule that selects a subnetwork; none for independent variances of all parameters.
-    rule: Option<Arc<dyn SelectionRule>>,
+    chosen: Chosen,
     predictive: Predictive,
     /// Where the federation's search for a prior variance starts.
     typical_prior_variance: f64,
 }
 
+/// Which parameters have a distribution.
+#[derive(Clone, Debug)]
+enum Chosen {
+    /// Those that a rule selects.
+    ByRule(Arc<dyn SelectionRule>),
+    /// All, with their covariance.
+    All,
+    /// All, without correlations.
+    Independent,
+}
+
 impl Inference {
     pub(super) fn new(laplace: &MethodLaplace, rules: &Rules) -> Result<Self, RuleNameError> {
-        let rule = match &laplace.structure {
-            PosteriorStructure::Subnetwork { rule, .. } => Some(rules.find(rule)?),
-            PosteriorStructure::Diagonal => None,
+        let chosen = match &laplace.structure {
+            PosteriorStructure::Subnetwork { rule, .. } => Chosen::ByRule(rules.find(rule)?),
+            PosteriorStructure::Whole => Chosen::All,
+            PosteriorStructure::Diagonal => Chosen::Independent,
         };
         let typical_prior_variance = laplace.structure.typical_prior_variance();
-        Ok(Self { rule, predictive: laplace.predictive, typical_prior_variance })
+        Ok(Self { chosen, predictive: laplace.predictive, typical_prior_variance })
     }
 
     /// The parameters with a posterior around them.
@@ -77,19 +95,30 @@ impl Client {
         let inputs = doubles(&data.train.inputs);
         let problem = self.problem(values, &inputs, data)?;
         let selection = self.select(&problem, spec, server, rng)?;
-        Ok(problem.fit(&selection, spec.tolerance).map_err(LaplaceError::from)?)
+        Ok(problem.fit(&selection, self.tolerance(spec, data)).map_err(LaplaceError::from)?)
     }
 
-    /// Posteriors of several prior variances around the same parameters; `each` has them in turn. What does not depend
-    /// on the prior variance is computed once.
-    pub(super) fn infer_candidates(
+    /// How exact a posterior is. Over a whole body the exact form takes gigabytes; while the data is small, every variance
+    /// within a thousandth, with a certified bound, stands for it.
+    fn tolerance(&self, spec: &PosteriorSpec, data: &LocalData) -> f64 {
+        let rows = data.train.count * self.network.output_size().saturating_sub(1).max(1);
+        match spec.structure {
+            PosteriorStructure::Whole if rows <= WHOLE_ROWS => WHOLE_TOLERANCE,
+            PosteriorStructure::Whole => spec.tolerance.max(WHOLE_TOLERANCE),
+            PosteriorStructure::Subnetwork { .. } | PosteriorStructure::Diagonal => spec.tolerance,
+        }
+    }
+
+    /// What posteriors of several prior variances around the same parameters predict of the samples set aside; 0 is the
+    /// points themselves. What does not depend on the prior variance is computed once.
+    pub(super) fn predict_prior_variances(
         &self,
+        (client, mode): (usize, usize),
         candidates: &[f64],
         parameters: &Parameters,
         data: &LocalData,
         rng: &mut ChaCha8Rng,
-        mut each: impl FnMut(Parameters) -> Result<(), ClientError>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Vec<Predicted>, ClientError> {
         let inference = self.inference()?;
         let typical = inference.typical_prior_variance;
         let spec = self.procedure.personal_posterior(None).ok_or(ClientError::NoPosterior)?;
@@ -99,12 +128,23 @@ impl Client {
         let inputs = doubles(&data.train.inputs);
         let problem = self.problem(parameters.values(), &inputs, data)?;
         let selection = self.select(&problem, &spec, None, rng)?;
-        let fits = problem.fit_scales(&selection, spec.tolerance, &scales);
-        for fit in fits.map_err(LaplaceError::from)? {
-            let fit = fit.map_err(LaplaceError::from)?;
-            each(inference.parameters(parameters.clone(), fit))?;
+        let asked = doubles(&data.set_aside.inputs);
+        let tolerance = self.tolerance(&spec, data);
+        match self.task {
+            Task::Classification { .. } => {
+                let (predictive, draws) = (inference.predictive, self.draws());
+                let mut rng = self.streams.stream(Purpose::Prediction, client as u64, mode as u64);
+                let found = problem.probabilities_at_scales(
+                    &selection, tolerance, &scales, &asked, predictive, draws, &mut rng,
+                );
+                Ok(found.map_err(LaplaceError::from)?.into_iter().map(Predicted::Classes).collect())
+            }
+            Task::Regression { .. } => {
+                let found = problem.regression_at_scales(&selection, tolerance, &scales, &asked);
+                let found = found.map_err(LaplaceError::from)?.into_iter();
+                Ok(found.map(|one| Predicted::values(one.mean, one.variance)).collect())
+            }
         }
-        Ok(())
     }
 
     fn inference(&self) -> Result<&Inference, ClientError> {
@@ -143,9 +183,10 @@ impl Client {
                 Prior::diagonal(range, variance)
             }
         };
-        Ok(match &self.inference()?.rule {
-            Some(rule) => problem.choose(&prior, &**rule, size, rng)?,
-            None => problem.choose_independent(&prior)?,
+        Ok(match &self.inference()?.chosen {
+            Chosen::ByRule(rule) => problem.choose(&prior, &**rule, size, rng)?,
+            Chosen::All => problem.choose_all(&prior)?,
+            Chosen::Independent => problem.choose_independent(&prior)?,
         })
     }
 }

@@ -4,9 +4,10 @@ use fedsi_bayes::{LaplaceError, Predictive};
 use fedsi_data::{Samples, Targets, Task};
 use fedsi_metrics::Bins;
 use fedsi_nn::MeanField;
-use fedsi_random::Purpose;
+use fedsi_random::{ChaCha8Rng, Purpose};
 
-use super::{Client, ClientError, PersonalModel, Predictions, Validation, other_data};
+use super::temper::temper;
+use super::{Client, ClientError, PersonalMode, PersonalModel, Predictions, Validation, other_data};
 use crate::parameters::{Gaussian, HeadSamples, LaplaceParameters, Parameters, doubles};
 
 /// Rows predicted at a time: their outputs under every draw are held at once.
@@ -48,24 +49,50 @@ impl Client {
         Ok((self.own_units(&mean), variance))
     }
 
-    /// The probability of each class for each row of inputs, averaged over what is known of the parameters.
+    /// The probability of each class for each row of inputs, averaged over what is known of the parameters and over modes.
     ///
     /// # Errors
     /// A posterior that does not fit.
     pub fn probabilities(&self, model: &PersonalModel, inputs: &[f32]) -> Result<Vec<f64>, ClientError> {
         let classes = self.network.output_size();
+        let mut sum: Vec<f64> = Vec::new();
+        for place in 0..model.modes.len() {
+            let mut found = self.mode_probabilities(model, place, inputs)?;
+            temper(&mut found, classes, model.temperature);
+            if place == 0 {
+                sum = found;
+            } else {
+                sum.iter_mut().zip(found).for_each(|(sum, probability)| *sum += probability);
+            }
+        }
+        let count = model.modes.len() as f64;
+        if model.modes.len() > 1 {
+            sum.iter_mut().for_each(|sum| *sum /= count);
+        }
+        temper(&mut sum, classes, model.mixture_temperature);
+        Ok(sum)
+    }
+
+    /// What one mode says, without a temperature.
+    fn mode_probabilities(
+        &self,
+        model: &PersonalModel,
+        place: usize,
+        inputs: &[f32],
+    ) -> Result<Vec<f64>, ClientError> {
+        let classes = self.network.output_size();
         let mut all = Vec::with_capacity(inputs.len() / self.network.input_size() * classes);
-        if let Parameters::Laplace(laplace) = &model.parameters {
+        if let Parameters::Laplace(laplace) = &model.modes[place].parameters {
             let LaplaceParameters { fit, predictive, .. } = &**laplace;
             for rows in inputs.chunks(ROWS * self.network.input_size()) {
                 // The same draws for every block: what is predicted of a sample does not depend on its neighbours.
-                let mut rng = self.streams.stream(Purpose::Prediction, model.client as u64, 0);
+                let mut rng = self.prediction_stream(model, place);
                 let found = fit.probabilities(&doubles(rows), *predictive, model.draws, &mut rng);
                 all.extend(found.map_err(LaplaceError::from)?);
             }
             return Ok(all);
         }
-        self.each_block_of_draws(model, inputs, |draws| {
+        self.each_block_of_draws(model, place, inputs, |draws| {
             let mut mean = vec![0.0; draws[0].len()];
             for outputs in draws {
                 let mut shares = doubles(outputs);
@@ -77,14 +104,46 @@ impl Client {
         Ok(all)
     }
 
-    /// How far the outputs of each row spread over what is known of the parameters: the trace of their covariance, for
-    /// classes without what all logits have in common. Zeros for points.
+    /// How far the outputs of each row spread over what is known of the parameters and over modes: the trace of their
+    /// covariance, for classes without what all logits have in common. Zeros for a single point.
     ///
     /// # Errors
     /// A posterior that does not fit.
     pub fn spread(&self, model: &PersonalModel, inputs: &[f32]) -> Result<Vec<f64>, ClientError> {
+        let width = self.network.output_size();
+        let classes = matches!(self.task, Task::Classification { .. });
+        let mut all: Vec<f64> = Vec::new();
+        let mut centres = Vec::with_capacity(model.modes.len());
+        for place in 0..model.modes.len() {
+            let within = self.mode_spread(model, place, inputs)?;
+            if place == 0 {
+                all = within;
+            } else {
+                all.iter_mut().zip(within).for_each(|(sum, spread)| *sum += spread);
+            }
+            if model.modes.len() > 1 {
+                let values = model.modes[place].parameters.values();
+                centres.push(centre(doubles(&self.network.outputs(values, inputs)?), width, classes));
+            }
+        }
+        if model.modes.len() > 1 {
+            let (_, between) = moments_over(&centres);
+            let rows = between.chunks_exact(width).map(|row| row.iter().sum::<f64>());
+            for (spread, between) in all.iter_mut().zip(rows) {
+                *spread = *spread / model.modes.len() as f64 + between;
+            }
+        }
+        Ok(all)
+    }
+
+    fn mode_spread(
+        &self,
+        model: &PersonalModel,
+        place: usize,
+        inputs: &[f32],
+    ) -> Result<Vec<f64>, ClientError> {
         let mut all = Vec::with_capacity(inputs.len() / self.network.input_size());
-        if let Parameters::Laplace(laplace) = &model.parameters {
+        if let Parameters::Laplace(laplace) = &model.modes[place].parameters {
             for rows in inputs.chunks(ROWS * self.network.input_size()) {
                 all.extend(laplace.fit.spread(&doubles(rows)).map_err(LaplaceError::from)?);
             }
@@ -92,7 +151,7 @@ impl Client {
         }
         let width = self.network.output_size();
         let classes = matches!(self.task, Task::Classification { .. });
-        self.each_block_of_draws(model, inputs, |draws| {
+        self.each_block_of_draws(model, place, inputs, |draws| {
             let centred: Vec<Vec<f64>> =
                 draws.iter().map(|outputs| centre(doubles(outputs), width, classes)).collect();
             let (_, variance) = moments_over(&centred);
@@ -101,10 +160,43 @@ impl Client {
         Ok(all)
     }
 
-    /// Mean and variance of each target of each row, in units of the standardised targets.
-    fn moments(&self, model: &PersonalModel, inputs: &[f32]) -> Result<(Vec<f64>, Vec<f64>), ClientError> {
+    /// Mean and variance of each target of each row, in units of the standardised targets: of the mixture of modes.
+    pub(super) fn moments(
+        &self,
+        model: &PersonalModel,
+        inputs: &[f32],
+    ) -> Result<(Vec<f64>, Vec<f64>), ClientError> {
+        let (mut means, mut variance) = (Vec::with_capacity(model.modes.len()), Vec::new());
+        for place in 0..model.modes.len() {
+            let (mean, mut within) = self.mode_moments(model, place, inputs)?;
+            if model.temperature.to_bits() != 1.0_f64.to_bits() {
+                within.iter_mut().for_each(|variance| *variance *= model.temperature);
+            }
+            means.push(mean);
+            if place == 0 {
+                variance = within;
+            } else {
+                variance.iter_mut().zip(within).for_each(|(sum, variance)| *sum += variance);
+            }
+        }
+        if means.len() == 1 {
+            return Ok((means.swap_remove(0), variance));
+        }
+        let (mean, between) = moments_over(&means);
+        let count = means.len() as f64;
+        variance.iter_mut().zip(between).for_each(|(sum, between)| *sum = *sum / count + between);
+        Ok((mean, variance))
+    }
+
+    fn mode_moments(
+        &self,
+        model: &PersonalModel,
+        place: usize,
+        inputs: &[f32],
+    ) -> Result<(Vec<f64>, Vec<f64>), ClientError> {
+        let PersonalMode { parameters, observation_noise: noise } = &model.modes[place];
         let (mut mean, mut variance) = (Vec::new(), Vec::new());
-        if let Parameters::Laplace(laplace) = &model.parameters
+        if let Parameters::Laplace(laplace) = parameters
             && laplace.predictive != Predictive::Map
         {
             for rows in inputs.chunks(ROWS * self.network.input_size()) {
@@ -114,8 +206,7 @@ impl Client {
             }
             return Ok((mean, variance));
         }
-        let noise = &model.observation_noise;
-        self.each_block_of_draws(model, inputs, |draws| {
+        self.each_block_of_draws(model, place, inputs, |draws| {
             let draws: Vec<Vec<f64>> = draws.iter().map(|outputs| doubles(outputs)).collect();
             let (block_mean, block_variance) = moments_over(&draws);
             mean.extend(block_mean);
@@ -135,11 +226,12 @@ impl Client {
         values.iter().enumerate().map(restore).collect()
     }
 
-    /// The outputs of some rows at a time under every draw of the parameters; one draw of a point. The same draws for
+    /// The outputs of some rows at a time under every draw of a mode's parameters; one draw of a point. The same draws for
     /// all rows.
     fn each_block_of_draws(
         &self,
         model: &PersonalModel,
+        place: usize,
         inputs: &[f32],
         mut each: impl FnMut(&[Vec<f32>]),
     ) -> Result<(), ClientError> {
@@ -148,8 +240,8 @@ impl Client {
             return Err(ClientError::Inputs { found: inputs.len(), expected: network.input_size() });
         }
         for rows in inputs.chunks(ROWS * network.input_size()) {
-            let draws: Vec<Vec<f32>> = match &model.parameters {
-                Parameters::Gaussian(gaussian) => self.gaussian_draws(gaussian, model, rows)?,
+            let draws: Vec<Vec<f32>> = match &model.modes[place].parameters {
+                Parameters::Gaussian(gaussian) => self.gaussian_draws(gaussian, model, place, rows)?,
                 Parameters::Samples(HeadSamples { values, samples }) => {
                     network.outputs_of_heads(values, samples, rows)?
                 }
@@ -168,16 +260,22 @@ impl Client {
         &self,
         gaussian: &Gaussian,
         model: &PersonalModel,
+        place: usize,
         rows: &[f32],
     ) -> Result<Vec<Vec<f32>>, ClientError> {
         let distribution = MeanField { mean: gaussian.mean.clone(), deviation: gaussian.deviations() };
-        let mut rng = self.streams.stream(Purpose::Prediction, model.client as u64, 0);
+        let mut rng = self.prediction_stream(model, place);
         let mut parameters = Vec::with_capacity(distribution.mean.len());
         let draw = |_| {
             distribution.sample_into(&mut parameters, &mut rng);
             Ok(self.network.outputs(&parameters, rows)?)
         };
         (0..model.draws).map(draw).collect()
+    }
+
+    /// Draws of a mode's predictions.
+    fn prediction_stream(&self, model: &PersonalModel, place: usize) -> ChaCha8Rng {
+        self.streams.stream(Purpose::Prediction, model.client as u64, place as u64)
     }
 
     /// How a model does on data its client held out.

@@ -3,6 +3,7 @@
 use fedsi_bayes::Laplace;
 use serde::{Deserialize, Serialize};
 
+use super::{ChainSummary, PersonalModel};
 use crate::parameters::{Gaussian, HeadSamples, Parameters};
 
 /// The posteriors of all personal models, averaged.
@@ -18,6 +19,9 @@ pub struct PosteriorSummary {
     /// What is known of a Gaussian that was inferred from the curvature.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     pub laplace: Option<LaplaceSummary>,
+    /// Whether chains of samples mix; of several posteriors the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainSummary>,
 }
 
 /// What a posterior is.
@@ -47,6 +51,14 @@ pub struct LaplaceSummary {
 }
 
 impl PosteriorSummary {
+    /// Of a personal model, the mean over its modes; none for points. The network's head has `head` parameters.
+    #[must_use]
+    pub fn of_model(model: &PersonalModel, head: usize) -> Option<Self> {
+        let modes = model.modes.iter();
+        let known: Vec<Self> = modes.filter_map(|mode| Self::of_parameters(&mode.parameters, head)).collect();
+        Self::of(&known)
+    }
+
     /// Of what is known of a network's parameters, whose head has `head` of them; none for points.
     #[must_use]
     pub fn of_parameters(parameters: &Parameters, head: usize) -> Option<Self> {
@@ -66,7 +78,8 @@ impl PosteriorSummary {
                     column().map(|value| (value - mean).powi(2)).sum::<f64>() / count as f64
                 };
                 let mean = (0..head).map(variance).sum::<f64>() / head.max(1) as f64;
-                Some(Self::plain(PosteriorKind::Samples, head, mean))
+                let chain = ChainSummary::of(samples, head);
+                Some(Self { chain, ..Self::plain(PosteriorKind::Samples, head, mean) })
             }
         }
     }
@@ -86,12 +99,13 @@ impl PosteriorSummary {
                 certificate: posterior.certificate(),
                 prior_variance: mean(posterior.prior_variance()),
             }),
+            chain: None,
         }
     }
 
     /// Of one posterior that was not inferred from the curvature.
     const fn plain(kind: PosteriorKind, parameters: usize, variance: f64) -> Self {
-        Self { kind, parameters: parameters as f64, variance, laplace: None }
+        Self { kind, parameters: parameters as f64, variance, laplace: None, chain: None }
     }
 
     /// Of these posteriors; none where there are none.
@@ -99,6 +113,8 @@ impl PosteriorSummary {
     pub fn of(all: &[Self]) -> Option<Self> {
         let first = all.first()?;
         let mean = |of: fn(&Self) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        let chains: Vec<ChainSummary> = all.iter().filter_map(|one| one.chain).collect();
+        let chain = |of: fn(&ChainSummary) -> f64| chains.iter().map(of).sum::<f64>() / chains.len() as f64;
         let known: Vec<LaplaceSummary> = all.iter().filter_map(|one| one.laplace).collect();
         let laplace = |of: fn(&LaplaceSummary) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
         Some(Self {
@@ -110,6 +126,10 @@ impl PosteriorSummary {
                 rank: laplace(|one| one.rank),
                 certificate: known.iter().map(|one| one.certificate).fold(0.0, f64::max),
                 prior_variance: laplace(|one| one.prior_variance),
+            }),
+            chain: (!chains.is_empty()).then(|| ChainSummary {
+                r_hat: chain(|one| one.r_hat),
+                correlation: chain(|one| one.correlation),
             }),
         })
     }

@@ -68,7 +68,10 @@ impl Client {
     ) -> Result<Trained, ClientError> {
         let started = Instant::now();
         self.check_data(data)?;
-        let Start { parameters, server } = self.start(&download.shared, kept)?;
+        let [shared] = &download.modes[..] else {
+            return Err(ClientError::OtherModes { found: download.modes.len(), expected: 1 });
+        };
+        let Start { parameters, server } = self.start(shared, kept)?;
         let mut rng = self.streams.stream(Purpose::Batches, client as u64, download.round);
         let result = self.run_phases(parameters, server.as_ref(), &self.procedure.local, data, &mut rng)?;
         if result.loss.is_some_and(|loss| !loss.is_finite()) {
@@ -86,12 +89,12 @@ impl Client {
         };
         let inferred = if fit.is_some() { started.elapsed().as_secs_f64() - trained } else { 0.0 };
         let layout = self.network.layout();
-        let kept = result.parameters.part(self.procedure.kept.range(layout));
+        let kept = result.parameters.part(self.procedure.kept_in(download.round).range(layout));
         if !kept.is_finite() {
             return Err(ClientError::PersonalPartDiverged);
         }
         let validation = if data.held_out.count > 0 {
-            let model = self.model(client, result.parameters.clone(), data)?;
+            let model = self.single_model(client, result.parameters.clone(), data)?;
             Some(self.validate(&model, &data.held_out)?)
         } else {
             None
@@ -113,7 +116,7 @@ impl Client {
         fit: Option<&Laplace>,
         samples: usize,
     ) -> Upload {
-        let shared = self.procedure.shared.range(self.network.layout());
+        let shared = self.procedure.shared_in(download.round).range(self.network.layout());
         let PhasesResult { parameters, reference, loss } = result;
         let (values, trained) = match (reference, parameters) {
             (Some(gaussian), _) | (None, Parameters::Gaussian(gaussian)) => {

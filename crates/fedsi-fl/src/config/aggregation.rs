@@ -17,8 +17,10 @@ pub struct FederationConfig {
     /// Clients drawn for a round, without replacement; with privacy.noise each client is drawn by itself, and this is
     /// their expected number. 0: ten, or all where there are fewer.
     pub participants: usize,
-    /// How much a participant counts in the average: uniform, or samples (in proportion to its training data).
-    pub weighting: Weighting,
+    /// How much a participant counts in the average: uniform, samples (in proportion to its training data), or method: as
+    /// the method's publication has it (fedavg, fedavg-ft, fedper, fedbabu, lg-fedavg: samples; the others: uniform), and
+    /// uniform with privacy.noise and where aggregate is not the mean.
+    pub weighting: WeightingName,
     /// Share of a round's participants, above 0 and at most 1, that must return a usable update. Below it the server
     /// keeps what it has: the round is skipped where clients were silent, late or sent damaged messages, and the run
     /// stops where their training diverged. Not with privacy.noise: no round is skipped then.
@@ -36,9 +38,20 @@ pub struct FederationConfig {
     pub outlier_factor: f64,
 }
 
-/// How much a participant counts in the average.
+/// How much a participant counts in the average, as a config says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+pub enum WeightingName {
+    /// As the method's publication has it; all the same with privacy and robust aggregates.
+    Method,
+    /// All the same.
+    Uniform,
+    /// In proportion to its training samples.
+    Samples,
+}
+
+/// How much a participant counts in the average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
     /// All the same.
     Uniform,
@@ -72,7 +85,7 @@ impl FederationConfig {
     pub(super) fn defaults(partition: &PartitionSpec) -> Self {
         Self {
             participants: default_participants(partition),
-            weighting: Weighting::Uniform,
+            weighting: WeightingName::Method,
             quorum: 0.5,
             patience: 10,
             aggregate: AggregateName::Mean,
@@ -90,7 +103,7 @@ impl FederationConfig {
         number("federation.clip", self.clip, |x| x >= 0.0, "a finite number, 0 (none) or above")?;
         let factor = "0 (none), or at least 1";
         number("federation.outlier_factor", self.outlier_factor, |x| x == 0.0 || x >= 1.0, factor)?;
-        if self.weighting == Weighting::Samples && self.aggregate != AggregateName::Mean {
+        if self.weighting == WeightingName::Samples && self.aggregate != AggregateName::Mean {
             let aggregate = self.aggregate.as_str();
             let expected =
                 format!("federation.aggregate = \"{aggregate}\" counts all participants alike; use uniform");

@@ -37,7 +37,7 @@ impl Overrides {
     }
 
     /// Reads the `config.toml` of a run's folder. Keys of a run that fedsi 0.1 wrote are translated to their present
-    /// names.
+    /// names, and settings that an earlier version had no key for are as they were then.
     ///
     /// # Errors
     /// A file that is missing, unreadable or not TOML.
@@ -45,7 +45,7 @@ impl Overrides {
         let text = read(path)?;
         let Self { origin, table } = Self::from_text(&path.display().to_string(), &text)?;
         let table = if renamed::is_from_0_1(&text) { renamed::translate(table) } else { table };
-        Ok(Self { origin, table })
+        Ok(Self { origin, table: renamed::complete(table) })
     }
 
     /// Single settings from `origin` ("the command line"): `(key, value)` with dotted keys.

@@ -4,6 +4,7 @@
 //! resolves layers and checks. Only a [`Checked`](crate::Checked) config runs.
 
 mod aggregation;
+mod calibration;
 mod checkpoint;
 mod error;
 mod faults;
@@ -19,21 +20,22 @@ mod renamed;
 mod text;
 mod training;
 
-pub use aggregation::{AggregateName, FederationConfig, Weighting};
+pub use aggregation::{AggregateName, FederationConfig, Weighting, WeightingName};
+pub use calibration::{CalibrationConfig, NamedTemperature, Temperature};
 pub use checkpoint::CheckpointConfig;
 pub use error::{ConfigError, hint};
 pub use faults::FaultsConfig;
 pub use layers::{Overrides, assignment};
 pub use method_settings::{DeclaredSetting, MethodSettings, Setting, SettingType};
 pub use methods::{
-    BpfedConfig, FedbabuConfig, FedpopConfig, FedsiConfig, FinalPrior, MeanFieldConfig, NamedPrior,
-    PfedbayesConfig, VarianceAverage,
+    BpfedConfig, FedbabuConfig, FedpopConfig, FedsiConfig, FinalPrior, LgFedavgConfig, MeanFieldConfig,
+    ModesSetting, NamedModes, NamedPrior, PfedbayesConfig, PosteriorName, PriorScale, VarianceAverage,
 };
 pub use model::ModelConfig;
 pub use privacy::{COVERED_FILES, PrivacyConfig, UNCOVERED_FILES};
 pub use profile::Profile;
 pub use text::{commented, schema};
-pub use training::{OptimizerName, TrainingConfig, Tuned, TuningConfig, ValidationConfig};
+pub use training::{OptimizerName, TrainingConfig, Tuned, TunedPart, TuningConfig, ValidationConfig};
 
 pub(crate) use aggregation::default_participants;
 pub(crate) use error::nearest;
@@ -79,8 +81,10 @@ pub struct Config {
     pub privacy: PrivacyConfig,
     /// The local work of a round.
     pub training: TrainingConfig,
-    /// Personalising at the end, for the methods that do.
+    /// Personalising at the end, for the methods that do and, where `part` says so, for all.
     pub tuning: TuningConfig,
+    /// How predictions are calibrated.
+    pub calibration: CalibrationConfig,
     /// Scores while training.
     pub validation: ValidationConfig,
     /// What a run saves.
@@ -91,6 +95,8 @@ pub struct Config {
     pub fedsi: FedsiConfig,
     /// Settings of the method fedbabu.
     pub fedbabu: FedbabuConfig,
+    /// Settings of the method lg-fedavg.
+    pub lg_fedavg: LgFedavgConfig,
     /// Distributions of the methods pfedbayes and bpfed.
     pub mean_field: MeanFieldConfig,
     /// Settings of the method pfedbayes.
@@ -135,12 +141,14 @@ impl Config {
             partition: defaults.partition,
             model: ModelConfig { body: defaults.body, observation_noise: 0.0 },
             training: TrainingConfig::DEFAULTS,
-            tuning: TuningConfig { epochs: 10, learning_rate: 1e-3 },
+            tuning: TuningConfig::DEFAULTS,
+            calibration: CalibrationConfig::DEFAULTS,
             validation: ValidationConfig { fraction: 0.0 },
             output: OutputConfig { personal_models: true },
             checkpoint: CheckpointConfig::defaults(),
             fedsi: FedsiConfig::calibrated(defaults.subnetwork),
             fedbabu: FedbabuConfig::DEFAULTS,
+            lg_fedavg: LgFedavgConfig::DEFAULTS,
             mean_field: MeanFieldConfig::DEFAULTS,
             pfedbayes: PfedbayesConfig::DEFAULTS,
             bpfed: BpfedConfig::DEFAULTS,
@@ -160,10 +168,12 @@ impl Config {
         whole("seed", usize::try_from(self.seed).unwrap_or(usize::MAX), 0..=most, "at most 2^63 - 1")?;
         self.training.check()?;
         self.tuning.check()?;
+        self.calibration.check()?;
         self.validation.check()?;
         self.checkpoint.check()?;
         self.model.check()?;
         self.fedsi.check()?;
+        self.lg_fedavg.check()?;
         self.mean_field.check()?;
         self.pfedbayes.check()?;
         self.bpfed.check()?;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::range::number;
-use super::{AggregateName, ConfigError, FederationConfig, Weighting};
+use super::{AggregateName, ConfigError, FederationConfig, WeightingName};
 
 /// Client-level differential privacy of the shared part. Personal parts never leave their client, and have no noise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub const COVERED_FILES: [&str; 2] = ["checkpoint/server.safetensors", "config.t
 
 /// What of a run's folder tells of clients without noise, and is for its owner alone: each file or folder, and what it
 /// has of them.
-pub const UNCOVERED_FILES: [(&str, &str); 10] = [
+pub const UNCOVERED_FILES: [(&str, &str); 11] = [
     ("run.json", "digests of clients' rows, by which a guess can be checked"),
     ("metrics.jsonl", "who took part, losses, whose update was refused and why"),
     ("summary.json", "scores of each client, how many updates were refused"),
@@ -33,7 +33,8 @@ pub const UNCOVERED_FILES: [(&str, &str); 10] = [
     ("report_data.safetensors", "predictions of clients"),
     ("plots", "the same as plots"),
     ("predictions.safetensors", "predictions for clients' test rows, with their targets"),
-    ("clients", "personal models, which have no noise"),
+    ("clients", "personal models, which have no noise, and statistics of clients' inputs"),
+    ("ood.json", "scores of clients' test rows and of others"),
     ("checkpoint/evaluation.fedsi", "predictions of clients that are evaluated so far"),
     ("checkpoint/round-*.fedsi", "the key of all draws, by which the noise can be removed"),
 ];
@@ -63,7 +64,7 @@ impl PrivacyConfig {
             let expected = "privacy.noise is worked out for the mean; use mean";
             return Err(ConfigError::value("federation.aggregate", federation.aggregate.as_str(), expected));
         }
-        if federation.weighting != Weighting::Uniform {
+        if federation.weighting == WeightingName::Samples {
             let expected = "privacy.noise needs participants that count alike; use uniform";
             return Err(ConfigError::value("federation.weighting", "samples", expected));
         }

@@ -1,4 +1,4 @@
-//! Keys of fedsi 0.1 under their present names.
+//! Keys of fedsi 0.1 under their present names, and what saved configs meant before a key was there.
 
 use toml::{Table, Value};
 
@@ -16,6 +16,15 @@ const RENAMED: [(&str, &str); 8] = [
 
 /// The methods of 0.1 that read `fedsi.noise`; in the configs of others it stood without a meaning.
 const READ_NOISE: [&str; 2] = ["fedsi", "fedsi-fac"];
+
+/// Keys that saved configs of earlier versions do not have, and what those versions did.
+const BEFORE: [(&str, &str, Value); 5] = [
+    ("fedsi", "modes", Value::Integer(1)),
+    ("training", "convolution_noise", Value::Float(1.0)),
+    ("lg_fedavg", "warm_start", Value::Float(0.0)),
+    ("pfedbayes", "inner_steps", Value::Integer(1)),
+    ("fedpop", "final_steps", Value::Integer(0)),
+];
 
 /// First words of a config that fedsi 0.1 wrote into a run's folder.
 const SIGNATURE: &str = "# Written by fedsi 0.1";
@@ -49,6 +58,17 @@ pub(super) fn translate(mut table: Table) -> Table {
     table
 }
 
+/// A saved config with the values of settings that there was no key for when it was written.
+pub(super) fn complete(mut table: Table) -> Table {
+    for (section, key, value) in BEFORE {
+        let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(section) = section {
+            section.entry(key).or_insert(value);
+        }
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +79,17 @@ mod tests {
         assert!(!is_from_0_1("# Written by fedsi 0.10.0.\n"));
         assert!(!is_from_0_1("# Written by fedsi 0.2.0.\n"));
         assert!(!is_from_0_1("rounds = 2"));
+    }
+
+    #[test]
+    fn what_had_no_key_is_as_it_was() {
+        let old = complete("[pfedbayes]\nzeta = 3.0\n".parse().unwrap());
+        assert_eq!(old["lg_fedavg"]["warm_start"].as_float(), Some(0.0));
+        assert_eq!(old["fedsi"]["modes"].as_integer(), Some(1));
+        assert_eq!(old["pfedbayes"]["inner_steps"].as_integer(), Some(1));
+        assert_eq!(old["pfedbayes"]["zeta"].as_float(), Some(3.0));
+        let new = complete("[lg_fedavg]\nwarm_start = 0.5\n".parse().unwrap());
+        assert_eq!(new["lg_fedavg"]["warm_start"].as_float(), Some(0.5));
     }
 
     #[test]

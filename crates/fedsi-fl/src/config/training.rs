@@ -29,6 +29,9 @@ pub struct TrainingConfig {
     /// Standard deviation of Gaussian noise on the parameters that a phase of local training moves, 0 for none: what is
     /// minimised is then the mean loss of a neighbourhood. Not for methods that train distributions or samples.
     pub weight_noise: f64,
+    /// The noise of convolutions, as a factor of `weight_noise`, 0 up to 1: a weight of theirs is used at every place, so that
+    /// noise on it does not average out.
+    pub convolution_noise: f64,
 }
 
 /// An optimiser's name.
@@ -43,13 +46,14 @@ pub enum OptimizerName {
 
 impl TrainingConfig {
     /// Ten epochs of Adam at 1e-3, batches of 50, no weight noise.
-    pub(super) const DEFAULTS: Self = Self {
+    pub(crate) const DEFAULTS: Self = Self {
         epochs: 10,
         batch_size: 50,
         optimizer: OptimizerName::Adam,
         learning_rate: 1e-3,
         momentum: 0.0,
         weight_noise: 0.0,
+        convolution_noise: 0.5,
     };
 
     /// The optimiser at this learning rate.
@@ -68,11 +72,13 @@ impl TrainingConfig {
         number("training.learning_rate", self.learning_rate, |x| x > 0.0, POSITIVE)?;
         let momentum = "0 up to, not including, 1";
         number("training.momentum", self.momentum, |x| (0.0..1.0).contains(&x), momentum)?;
-        number("training.weight_noise", self.weight_noise, |x| x >= 0.0, "a finite number, 0 or above")
+        number("training.weight_noise", self.weight_noise, |x| x >= 0.0, "a finite number, 0 or above")?;
+        let factor = "a factor from 0 to 1";
+        number("training.convolution_noise", self.convolution_noise, |x| (0.0..=1.0).contains(&x), factor)
     }
 }
 
-/// Personalising at the end, for the methods that do.
+/// Personalising at the end: as the method declares, or the same for all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TuningConfig {
@@ -80,9 +86,38 @@ pub struct TuningConfig {
     pub epochs: usize,
     /// Learning rate, above 0.
     pub learning_rate: f64,
+    /// What is tuned: method (what the method declares, in some methods nothing), head, or all. The latter two give
+    /// every method the same epochs of adaptation, each in its own way: points, distributions, samples of the head.
+    pub part: TunedPart,
+}
+
+/// What is tuned at the end, of any method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TunedPart {
+    /// What the method declares, which may be nothing.
+    Method,
+    /// The last linear layer.
+    Head,
+    /// The whole network.
+    All,
+}
+
+impl TunedPart {
+    /// The part that is tuned whatever the method declares; none where that decides.
+    pub(crate) const fn part(self) -> Option<Part> {
+        match self {
+            Self::Method => None,
+            Self::Head => Some(Part::Head),
+            Self::All => Some(Part::All),
+        }
+    }
 }
 
 impl TuningConfig {
+    /// Ten epochs at 1e-3 of what the method declares.
+    pub(super) const DEFAULTS: Self = Self { epochs: 10, learning_rate: 1e-3, part: TunedPart::Method };
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         number("tuning.learning_rate", self.learning_rate, |x| x > 0.0, POSITIVE)
     }

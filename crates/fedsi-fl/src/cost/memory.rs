@@ -112,7 +112,7 @@ impl MemoryEstimate {
         // Floats throughout: no product of sizes overflows.
         let at_work = threads.clamp(1, clients.max(1)) as f64;
         let part_len = |range: std::ops::Range<usize>| range.len() as f64;
-        let (parameters, shared) = (layout.len() as f64, part_len(procedure.shared.range(layout)));
+        let (parameters, shared) = (layout.len() as f64, part_len(procedure.held().range(layout)));
         let on_disk = !config.checkpoint.state_dir.as_os_str().is_empty();
         let kept = if on_disk { 0.0 } else { part_len(procedure.kept.range(layout)) };
         let rows = Rows::of(federation);
@@ -122,7 +122,8 @@ impl MemoryEstimate {
         let upload = upload_values(&procedure);
         let batch = (config.training.batch_size as f64).min(rows.largest);
         let activations = 4.0 * at_work * batch * network.activations() as f64;
-        let cached = (4.0 * width * rows.train).min(CACHE_BYTES as f64);
+        let modes = procedure.modes.count as f64;
+        let cached = (4.0 * width * rows.train * modes).min(CACHE_BYTES as f64);
         let samples = 4.0 * at_work * width * rows.largest;
         let predictions = 4.0 * outputs * rows.test;
         let posterior = posterior_values(&procedure, shared, rows.largest * outputs);
@@ -132,7 +133,7 @@ impl MemoryEstimate {
         let span = |part, (least, most): (f64, f64)| Span { part, least, most };
         Ok(Self {
             spans: vec![
-                span(MemoryPart::Parameters, values(parameters, with_threads)),
+                span(MemoryPart::Parameters, values(modes * parameters, with_threads)),
                 span(MemoryPart::Activations, (activations, 3.0 * activations)),
                 span(MemoryPart::Uploads, values(shared * participants as f64, upload)),
                 span(MemoryPart::KeptParameters, values(kept * clients, kept_values(&procedure))),
@@ -207,15 +208,16 @@ impl Rows {
 /// Values for each parameter of the network: once, and for each client at work.
 fn training_values(procedure: &Procedure) -> (Values, Values) {
     let phases = || procedure.local.iter().chain(&procedure.personalise);
-    let trains_against_server = phases()
-        .any(|phase| matches!(phase.objective, Objective::Variational { reference: Reference::Server, .. }));
+    let trains_against_server = phases().any(|phase| {
+        matches!(phase.objective, Objective::Variational { reference: Reference::Server { .. }, .. })
+    });
     match &procedure.uncertainty {
         Uncertainty::None | Uncertainty::Samples(_) => ((3.0, 8.0), (3.0, 7.0)),
         Uncertainty::MeanField(_) if trains_against_server => ((4.0, 10.0), (28.0, 40.0)),
         Uncertainty::MeanField(_) => ((4.0, 10.0), (20.0, 30.0)),
         Uncertainty::Laplace(laplace) => match laplace.structure {
             PosteriorStructure::Subnetwork { .. } => ((4.0, 12.0), (15.0, 24.0)),
-            PosteriorStructure::Diagonal => ((20.0, 48.0), (20.0, 32.0)),
+            PosteriorStructure::Whole | PosteriorStructure::Diagonal => ((20.0, 48.0), (20.0, 32.0)),
         },
     }
 }
@@ -227,7 +229,7 @@ fn upload_values(procedure: &Procedure) -> Values {
         Uncertainty::MeanField(_) => (2.0, 2.5),
         Uncertainty::Laplace(laplace) => match laplace.structure {
             PosteriorStructure::Subnetwork { .. } => (1.0, 2.0),
-            PosteriorStructure::Diagonal => (2.0, 5.0),
+            PosteriorStructure::Whole | PosteriorStructure::Diagonal => (2.0, 5.0),
         },
     }
 }
@@ -244,11 +246,16 @@ const fn kept_values(procedure: &Procedure) -> Values {
 /// several times while it is made.
 fn posterior_values(procedure: &Procedure, candidates: f64, determined: f64) -> (f64, f64) {
     let Some(laplace) = procedure.laplace() else { return (0.0, 0.0) };
-    let PosteriorStructure::Subnetwork { share, .. } = laplace.structure else { return (0.0, 0.0) };
+    let share = match laplace.structure {
+        PosteriorStructure::Subnetwork { share, .. } => share,
+        PosteriorStructure::Whole => 1.0,
+        PosteriorStructure::Diagonal => return (0.0, 0.0),
+    };
     let size = (share * candidates).max(1.0);
+    let modes = procedure.modes.count as f64;
     let factor = 8.0 * size * size.min(determined);
-    // With a tolerance a few directions may be enough.
-    (if laplace.tolerance > 0.0 { 0.2 * factor } else { factor }, 3.0 * factor)
+    // With a tolerance a few directions may be enough. A model holds the factors of all its modes.
+    (if laplace.tolerance > 0.0 { 0.2 * factor } else { factor }, (2.0 + modes) * factor)
 }
 
 #[cfg(test)]

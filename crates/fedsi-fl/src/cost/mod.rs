@@ -27,9 +27,13 @@ impl WorkEstimate {
             let weight = |phase: &Phase| match phase.objective {
                 // Twice the products, and two or four values a parameter to train.
                 Objective::Variational { reference: Reference::Start, .. } => 3.3,
-                Objective::Variational { reference: Reference::Server, .. } => 4.7,
+                Objective::Variational { reference: Reference::Server { inner_steps }, .. } => {
+                    3.3 + 1.4 / inner_steps.max(1) as f64
+                }
+                // A step is one pass over the features.
+                Objective::Sample { .. } => 0.02,
                 _ if phase.part == Part::Head => 0.1,
-                Objective::Point { .. } | Objective::Sample { .. } | Objective::OverSamples => 1.0,
+                Objective::Point { .. } | Objective::OverSamples => 1.0,
             };
             phases.iter().map(|phase| phase.epochs as f64 * weight(phase)).sum()
         };
@@ -41,16 +45,17 @@ impl WorkEstimate {
         let (often, last) = match &procedure.uncertainty {
             // Choosing a prior variance tries many posteriors.
             Uncertainty::Laplace(laplace) => {
-                let choosing = if procedure.searches_prior_variance() { 300.0 } else { 0.0 };
+                let choosing = if procedure.searches_prior_variance() { 60.0 } else { 0.0 };
                 (10.0 / laplace.posterior_interval.max(1) as f64, 40.0 + choosing)
             }
             Uncertainty::MeanField(mean_field) => (0.0, mean_field.draws as f64),
             Uncertainty::None | Uncertainty::Samples(_) => (0.0, 0.0),
         };
+        let modes = procedure.modes.count as f64;
         let units = |work: f64| (work.ceil() as u64).max(1);
         Self {
             round: units(workers * (weigh(&procedure.local) + often)),
-            end: units(clients as f64 * (2.0 + weigh(&procedure.personalise) + last)),
+            end: units(clients as f64 * modes * (2.0 + weigh(&procedure.personalise) + last)),
         }
     }
 

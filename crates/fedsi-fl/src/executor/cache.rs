@@ -12,8 +12,8 @@ pub(crate) const CACHE_BYTES: usize = 192 << 20;
 /// The data of the clients seen last. Memory follows participants: with many clients the least recent make room.
 #[derive(Debug)]
 pub(super) struct DataCache {
-    /// By client: whether data is set aside, and the data.
-    entries: LruCache<usize, (bool, Arc<LocalData>)>,
+    /// By client and the part that it sets aside, if any.
+    entries: LruCache<(usize, Option<usize>), Arc<LocalData>>,
     bytes: usize,
 }
 
@@ -24,22 +24,21 @@ impl Default for DataCache {
 }
 
 impl DataCache {
-    pub(super) fn get(&mut self, client: usize, set_aside: bool) -> Option<Arc<LocalData>> {
-        let (divided, data) = self.entries.get(&client)?;
-        (*divided == set_aside).then(|| Arc::clone(data))
+    pub(super) fn get(&mut self, client: usize, part: Option<usize>) -> Option<Arc<LocalData>> {
+        self.entries.get(&(client, part)).map(Arc::clone)
     }
 
-    pub(super) fn put(&mut self, client: usize, set_aside: bool, data: Arc<LocalData>) {
+    pub(super) fn put(&mut self, client: usize, part: Option<usize>, data: Arc<LocalData>) {
         let size = data.input_bytes();
         if size > CACHE_BYTES {
             return;
         }
         self.bytes += size;
-        if let Some((_, replaced)) = self.entries.put(client, (set_aside, data)) {
+        if let Some(replaced) = self.entries.put((client, part), data) {
             self.bytes -= replaced.input_bytes();
         }
         while self.bytes > CACHE_BYTES {
-            let Some((_, (_, oldest))) = self.entries.pop_lru() else { return };
+            let Some((_, oldest)) = self.entries.pop_lru() else { return };
             self.bytes -= oldest.input_bytes();
         }
     }
@@ -61,16 +60,17 @@ mod tests {
         let third = CACHE_BYTES / 4 / 3;
         let mut cache = DataCache::default();
         for client in 0..3 {
-            cache.put(client, false, data(third));
+            cache.put(client, None, data(third));
         }
-        assert!(cache.get(0, false).is_some() && cache.get(0, true).is_none());
-        cache.put(3, false, data(third));
-        assert!(cache.get(1, false).is_none(), "the least recent");
-        assert!(cache.get(0, false).is_some() && cache.get(2, false).is_some());
-        cache.put(2, true, data(third));
+        assert!(cache.get(0, None).is_some() && cache.get(0, Some(0)).is_none());
+        cache.put(3, None, data(third));
+        assert!(cache.get(1, None).is_none(), "the least recent");
+        assert!(cache.get(0, None).is_some() && cache.get(2, None).is_some());
+        cache.put(2, Some(1), data(third));
         assert_eq!(cache.entries.len(), 3);
-        assert!(cache.get(2, true).is_some() && cache.bytes <= CACHE_BYTES);
-        cache.put(9, false, data(CACHE_BYTES / 4 + 1));
-        assert!(cache.get(9, false).is_none(), "larger than the cache");
+        assert!(cache.get(2, Some(1)).is_some() && cache.get(2, None).is_some(), "both divisions");
+        assert!(cache.bytes <= CACHE_BYTES);
+        cache.put(9, None, data(CACHE_BYTES / 4 + 1));
+        assert!(cache.get(9, None).is_none(), "larger than the cache");
     }
 }

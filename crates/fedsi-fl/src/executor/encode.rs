@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
 use crate::client::{
-    Client, ClientError, PersonalModel, PosteriorSummary, Predictions, Trained, Validation, WorkSeconds,
+    Client, ClientError, PersonalMode, PersonalModel, PosteriorSummary, Predictions, Trained, Validation,
+    WorkSeconds,
 };
 use crate::wire::{
-    Download, NamedTensor, PosteriorHeader, PriorScores, TensorFile, Upload, WireError, decode,
-    decode_parameters, encode, encode_parameters, posterior_tensors, read_posterior,
+    CalibrationScores, Download, NamedTensor, PosteriorHeader, TensorFile, Upload, WireError, decode,
+    decode_parameters, encode, encode_parameters, mode_prefix, posterior_tensors, read_posterior,
+    read_strangeness, strangeness_tensors,
 };
 
 const TASK: &str = "task";
@@ -29,7 +31,7 @@ struct TaskContent {
 #[serde(rename_all = "kebab-case")]
 enum WorkContent {
     Train,
-    ScorePriorVariances,
+    ScoreCandidates,
     Evaluate { held_out: bool, return_model: bool },
 }
 
@@ -44,14 +46,17 @@ struct OutcomeContent {
 enum ResultContent {
     Failed { reason: String, diverged: bool },
     Trained { posterior: Option<PosteriorSummary>, validation: Option<Validation>, seconds: WorkSeconds },
-    PriorScores(PriorScores),
+    CalibrationScores(CalibrationScores),
     Evaluated { posterior: Option<PosteriorSummary>, predictions: bool, model: Option<ModelContent> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct ModelContent {
     draws: usize,
-    posterior: PosteriorHeader,
+    temperature: f64,
+    mixture_temperature: f64,
+    /// Of each mode.
+    posteriors: Vec<PosteriorHeader>,
 }
 
 impl Task {
@@ -66,7 +71,7 @@ impl Task {
         }
         let work = match &self.work {
             Work::Train => WorkContent::Train,
-            Work::ScorePriorVariances => WorkContent::ScorePriorVariances,
+            Work::ScoreCandidates => WorkContent::ScoreCandidates,
             Work::Evaluate { on, further_inputs, return_model } => {
                 tensors.push(NamedTensor::f32("further_inputs", vec![further_inputs.len()], further_inputs));
                 let held_out = *on == EvaluationData::HeldOut;
@@ -85,7 +90,7 @@ impl Task {
         let kept = if file.has("kept") { Some(decode_parameters(file.u8("kept")?)?) } else { None };
         let work = match work {
             WorkContent::Train => Work::Train,
-            WorkContent::ScorePriorVariances => Work::ScorePriorVariances,
+            WorkContent::ScoreCandidates => Work::ScoreCandidates,
             WorkContent::Evaluate { held_out, return_model } => {
                 let on = if held_out { EvaluationData::HeldOut } else { EvaluationData::Test };
                 Work::Evaluate { on, further_inputs: file.f32("further_inputs")?, return_model }
@@ -107,7 +112,7 @@ impl Outcome {
             Err(error) => {
                 ResultContent::Failed { reason: error.to_string(), diverged: error.is_divergence() }
             }
-            Ok(TaskResult::PriorScores(scores)) => ResultContent::PriorScores(scores.clone()),
+            Ok(TaskResult::CalibrationScores(scores)) => ResultContent::CalibrationScores(scores.clone()),
             Ok(TaskResult::Trained(trained)) => {
                 let Trained { upload, kept, posterior, validation, seconds } = &**trained;
                 tensors.push(bytes_tensor("upload", upload.encode()?));
@@ -119,14 +124,7 @@ impl Outcome {
                 let Evaluated { model, posterior, predictions, further_probabilities } = &**evaluated;
                 tensors.push(f64_tensor("further_probabilities", further_probabilities));
                 tensors.extend(predictions.iter().flat_map(prediction_tensors));
-                let content = model.as_ref().map(|model| {
-                    let (posterior, header) = posterior_tensors(&model.parameters);
-                    let values = model.parameters.values();
-                    tensors.extend(posterior);
-                    tensors.push(NamedTensor::f32("values", vec![values.len()], values));
-                    tensors.push(f64_tensor("observation_noise", &model.observation_noise));
-                    ModelContent { draws: model.draws, posterior: header }
-                });
+                let content = model.as_ref().map(|model| model_content(model, &mut tensors));
                 let predictions = predictions.is_some();
                 ResultContent::Evaluated { posterior: *posterior, predictions, model: content }
             }
@@ -143,7 +141,7 @@ impl Outcome {
         let owner = content.client;
         let result = match content.result {
             ResultContent::Failed { reason, diverged } => Err(ClientError::Remote { reason, diverged }),
-            ResultContent::PriorScores(scores) => Ok(TaskResult::PriorScores(scores)),
+            ResultContent::CalibrationScores(scores) => Ok(TaskResult::CalibrationScores(scores)),
             ResultContent::Trained { posterior, validation, seconds } => {
                 let upload = Upload::decode(file.u8("upload")?)?;
                 let kept = decode_parameters(file.u8("kept")?)?;
@@ -202,12 +200,51 @@ fn read_predictions(file: &TensorFile<'_>, task: Prediction) -> Result<Predictio
     }
 }
 
+/// What a header says of a model, whose tensors are added to others.
+fn model_content(model: &PersonalModel, tensors: &mut Vec<NamedTensor>) -> ModelContent {
+    let mut posteriors = Vec::with_capacity(model.modes.len());
+    for (place, PersonalMode { parameters, observation_noise }) in model.modes.iter().enumerate() {
+        let (mut own, header) = posterior_tensors(parameters);
+        let values = parameters.values();
+        own.push(NamedTensor::f32("values", vec![values.len()], values));
+        own.push(f64_tensor("observation_noise", observation_noise));
+        let prefix = mode_prefix(place);
+        tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
+        posteriors.push(header);
+    }
+    tensors.extend(strangeness_tensors(model.strangeness.as_ref()));
+    let PersonalModel { draws, temperature, mixture_temperature, .. } = *model;
+    ModelContent { draws, temperature, mixture_temperature, posteriors }
+}
+
 fn read_model(
     owner: usize,
     content: ModelContent,
     file: &TensorFile<'_>,
     client: &Client,
 ) -> Result<PersonalModel, WireError> {
+    let ModelContent { draws, temperature, mixture_temperature, posteriors } = content;
+    if draws == 0 {
+        return Err(WireError::Incomplete("a model's predictions average no draws"));
+    }
+    if ![temperature, mixture_temperature].iter().all(|one| one.is_finite() && *one > 0.0) {
+        return Err(WireError::Incomplete("a model's temperature is not a finite number above 0"));
+    }
+    if posteriors.is_empty() {
+        return Err(WireError::Incomplete("a model has no network"));
+    }
+    let modes = posteriors.into_iter().enumerate();
+    let modes = modes.map(|(place, header)| read_mode(header, &file.within(&mode_prefix(place)), client));
+    let modes = modes.collect::<Result<_, _>>()?;
+    let strangeness = read_strangeness(file, client.network().input_size())?;
+    Ok(PersonalModel { client: owner, modes, draws, temperature, mixture_temperature, strangeness })
+}
+
+fn read_mode(
+    header: PosteriorHeader,
+    file: &TensorFile<'_>,
+    client: &Client,
+) -> Result<PersonalMode, WireError> {
     let observation_noise = file.f64("observation_noise")?;
     let likelihood = client.likelihood(observation_noise.clone());
     let (values, network) = (file.f32("values")?, client.network());
@@ -221,9 +258,6 @@ fn read_model(
     if observation_noise.len() != noises {
         return Err(WireError::Incomplete("a model has not one observation noise for each target"));
     }
-    if content.draws == 0 {
-        return Err(WireError::Incomplete("a model's predictions average no draws"));
-    }
-    let parameters = read_posterior(values, file, content.posterior, &**network, likelihood)?;
-    Ok(PersonalModel { client: owner, parameters, observation_noise, draws: content.draws })
+    let parameters = read_posterior(values, file, header, &**network, likelihood)?;
+    Ok(PersonalMode { parameters, observation_noise })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::{ClientError, PersonalModel, PosteriorSummary, Predictions, Trained};
 use crate::parameters::Parameters;
-use crate::wire::{Download, PriorScores};
+use crate::wire::{CalibrationScores, Download};
 
 /// Work for one client. Its data is where the work is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +24,8 @@ pub struct Task {
 pub enum Work {
     /// A round's local training.
     Train,
-    /// Score the download's prior variances on the data it set aside.
-    ScorePriorVariances,
+    /// Score the download's candidates on the data it set aside.
+    ScoreCandidates,
     /// Personalise a model and predict with it.
     Evaluate {
         /// On which of its data.
@@ -60,8 +60,8 @@ pub struct Outcome {
 pub enum TaskResult {
     /// Of [`Work::Train`].
     Trained(Box<Trained>),
-    /// Of [`Work::ScorePriorVariances`].
-    PriorScores(PriorScores),
+    /// Of [`Work::ScoreCandidates`].
+    CalibrationScores(CalibrationScores),
     /// Of [`Work::Evaluate`].
     Evaluated(Box<Evaluated>),
 }

@@ -6,7 +6,7 @@ use fedsi_data::{Federation, Split, Task as Prediction};
 
 use super::cache::DataCache;
 use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
-use crate::client::{Client, ClientError, LocalData, PosteriorSummary, Predictions};
+use crate::client::{Client, ClientError, Division, LocalData, PosteriorSummary, Predictions};
 use crate::config::ConfigError;
 use crate::registry::Checked;
 
@@ -53,17 +53,30 @@ impl Worker {
         if client >= known {
             return Err(ClientError::UnknownClient { client, clients: known });
         }
-        let data = self.data(client, download.data_set_aside);
+        let modes = clients.procedure().modes.count;
+        let mut seen = std::collections::BTreeSet::new();
+        if let Some(other) =
+            download.modes.iter().find(|shared| shared.mode >= modes || !seen.insert(shared.mode))
+        {
+            return Err(ClientError::UnknownMode { mode: other.mode, modes });
+        }
+        let aside = download.data_set_aside;
+        let data_of = |mode: usize| self.data(client, clients.division(mode, aside));
+        let first = download.modes.first().map_or(0, |shared| shared.mode);
         match work {
             Work::Train => {
+                let data = data_of(first);
                 let trained = clients.train(client, &download, kept, &data)?;
                 Ok(TaskResult::Trained(Box::new(trained)))
             }
-            Work::ScorePriorVariances => {
-                let scores = clients.score_prior_variances(client, &download, kept, &data)?;
-                Ok(TaskResult::PriorScores(scores))
+            Work::ScoreCandidates => {
+                let data: Vec<Arc<LocalData>> =
+                    download.modes.iter().map(|shared| data_of(shared.mode)).collect();
+                let scores = clients.score_candidates(client, &download, kept, &data)?;
+                Ok(TaskResult::CalibrationScores(scores))
             }
             Work::Evaluate { on, further_inputs, return_model } => {
+                let data = data_of(first);
                 let model = clients.personalise(client, &download, kept, &data)?;
                 let predictions = match on {
                     EvaluationData::Test => {
@@ -77,7 +90,7 @@ impl Worker {
                 };
                 let head = clients.network().layout().head().len();
                 Ok(TaskResult::Evaluated(Box::new(Evaluated {
-                    posterior: PosteriorSummary::of_parameters(&model.parameters, head),
+                    posterior: PosteriorSummary::of_model(&model, head),
                     predictions: Some(predictions).filter(Predictions::are_finite),
                     further_probabilities,
                     model: return_model.then_some(model),
@@ -87,15 +100,15 @@ impl Worker {
     }
 
     /// A client's training data: from the cache, or made anew.
-    fn data(&self, client: usize, set_aside: bool) -> Arc<LocalData> {
+    fn data(&self, client: usize, division: Division) -> Arc<LocalData> {
         // Locked for moments only, by code that does not panic: a poisoned lock still guards sound data.
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(data) = cache().get(client, set_aside) {
+        if let Some(data) = cache().get(client, division.part()) {
             return data;
         }
         let samples = self.federation.samples(client, Split::Train);
-        let data = Arc::new(self.client.divide(client, samples, set_aside));
-        cache().put(client, set_aside, Arc::clone(&data));
+        let data = Arc::new(self.client.divide(client, samples, division));
+        cache().put(client, division.part(), Arc::clone(&data));
         data
     }
 }

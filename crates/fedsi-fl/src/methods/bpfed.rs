@@ -15,8 +15,8 @@ use crate::parameters::Part;
 /// goes on from round to round as continual learning does from task to task. The body's distribution is uploaded, and the
 /// server averages means and standard deviations; the head's is kept. A prediction is the mean over 30 draws.
 ///
-/// Source: Chen, Liu, Cao, Ge and Li, "Bayesian personalized federated learning with shared and personalized uncertainty
-/// representations", 2023. Decided here:
+/// Source: Chen, Liu, Cao and Zhang, "Bayesian personalized federated learning with shared and personalized uncertainty
+/// representations", arXiv 2309.15499, 2023. Decided here:
 /// - The draws have their full noise, and a linear layer draws outputs instead of weights, as for pFedBayes.
 /// - Body and head train together, K epochs in all.
 /// - Before its first round a client's head is the common initial one.
@@ -29,7 +29,7 @@ pub(super) const BPFED: Method = Method {
     source: "Chen et al. 2023",
     idea: "a normal for each parameter: the body's shared, the head's personal, both held to their last round",
     evaluated: "the newest global body's distribution with the client's own head's, averaged over draws",
-    tuned: Some(TunedSetting { key: "bpfed.zeta", values: [0.1, 1.0, 10.0] }),
+    tuned: [TunedSetting { key: "bpfed.zeta", values: [0.1, 1.0, 10.0] }, TunedSetting::MEAN_FIELD_NOISE],
     declare: |config| {
         let objective = Objective::Variational { reference: Reference::Start, weight: config.bpfed.zeta };
         Procedure {
@@ -37,8 +37,8 @@ pub(super) const BPFED: Method = Method {
             kept: Part::Head,
             participation: Participation::Sampled,
             local: vec![Phase::train(Part::All, config.training.epochs, config).with_objective(objective)],
-            personalise: vec![],
             uncertainty: Uncertainty::MeanField(MeanField::of(config)),
+            ..Procedure::default()
         }
     },
     ..Method::EMPTY

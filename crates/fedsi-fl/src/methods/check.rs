@@ -50,9 +50,21 @@ pub enum ProcedureError {
     /// A phase averages over samples of the head and trains something else than the body.
     #[error("a phase that averages over samples trains the body: `part: Part::Body`")]
     OverSamplesOfOtherParts,
+    /// A first stage of something else than points.
+    #[error("a warm start needs point values: `Uncertainty::None`")]
+    WarmStartOfOtherKinds,
+    /// A first stage that is the whole run.
+    #[error("a warm start must leave rounds to the method: fewer than the run has")]
+    WarmStartOnly,
+    /// More than the head of a network whose head is samples is tuned.
+    #[error("its head is a set of samples, which tuning goes on drawing; no phase tunes the body with it")]
+    TuningOfSamples,
     /// A client trains nothing in a round.
     #[error("a round has no local phase")]
     NoLocalPhase,
+    /// A mixture of networks of which clients keep a part.
+    #[error("more than one mode needs `kept: Part::Nothing`: what clients keep is of one network")]
+    ModesOfKept,
 }
 
 impl Procedure {
@@ -68,7 +80,7 @@ impl Procedure {
         self.check_phases(&self.local)?;
         self.check_phases(&self.personalise)?;
         let held_to_server = self.phases().any(|phase| {
-            matches!(phase.objective, Objective::Variational { reference: Reference::Server, .. })
+            matches!(phase.objective, Objective::Variational { reference: Reference::Server { .. }, .. })
         });
         if overlap(self.shared, self.kept) && !held_to_server {
             return Err(Problem::KeptOverShared);
@@ -76,7 +88,11 @@ impl Procedure {
         if held_to_server && self.shared != Part::All {
             return Err(Problem::ReferenceOfPart);
         }
+        if self.modes.count > 1 && self.kept != Part::Nothing {
+            return Err(Problem::ModesOfKept);
+        }
         self.check_numbers()?;
+        self.check_warm_start()?;
         match self.uncertainty {
             Uncertainty::Laplace(_) if self.shared == Part::Nothing => Err(Problem::PosteriorOfNothing),
             Uncertainty::Samples(_) if self.kept != Part::Head => Err(Problem::SamplesOfOtherParts),
@@ -89,6 +105,9 @@ impl Procedure {
     }
 
     const fn check_numbers(&self) -> Result<(), ProcedureError> {
+        if self.modes.count == 0 {
+            return Err(ProcedureError::Zero("modes"));
+        }
         match &self.uncertainty {
             Uncertainty::Laplace(laplace) if laplace.posterior_interval == 0 => {
                 Err(ProcedureError::Zero("posterior_interval"))
@@ -100,6 +119,17 @@ impl Procedure {
             | Uncertainty::Laplace(_)
             | Uncertainty::MeanField(_)
             | Uncertainty::Samples(_) => Ok(()),
+        }
+    }
+
+    const fn check_warm_start(&self) -> Result<(), ProcedureError> {
+        match self.warm_start {
+            None => Ok(()),
+            Some(stage) if stage.rounds >= stage.of => Err(ProcedureError::WarmStartOnly),
+            Some(_) if !matches!(self.uncertainty, Uncertainty::None) => {
+                Err(ProcedureError::WarmStartOfOtherKinds)
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -117,6 +147,9 @@ impl Procedure {
                 Objective::Variational { .. } if !mean_field => {
                     return Err(Problem::VariationalWithoutDistribution);
                 }
+                Objective::Variational { reference: Reference::Server { inner_steps: 0 }, .. } => {
+                    return Err(Problem::Zero("inner_steps"));
+                }
                 Objective::Variational { .. } => {}
                 _ if mean_field => return Err(Problem::PointOfDistribution),
                 Objective::Sample { .. } | Objective::OverSamples if !samples => {
@@ -125,7 +158,8 @@ impl Procedure {
                 Objective::Sample { .. } if phase.part != Part::Head => {
                     return Err(Problem::SamplesOfOtherParts);
                 }
-                Objective::Sample { discard, .. } if discard >= phase.epochs => {
+                Objective::Sample { thin: 0, .. } => return Err(Problem::Zero("thin")),
+                Objective::Sample { discard, thin, .. } if discard.saturating_add(thin) > phase.epochs => {
                     return Err(Problem::AllDiscarded);
                 }
                 Objective::Sample { .. } => drawn = true,
@@ -134,7 +168,7 @@ impl Procedure {
                 }
                 Objective::OverSamples if !drawn => return Err(Problem::SamplesTooLate),
                 Objective::OverSamples => {}
-                Objective::Point { prior: Prior::Server, .. } if self.laplace().is_none() => {
+                Objective::Point { prior: Prior::Server(_), .. } if self.laplace().is_none() => {
                     return Err(Problem::PriorWithoutGaussian);
                 }
                 Objective::Point { .. } => {}
@@ -215,6 +249,8 @@ mod tests {
         };
         assert_eq!(refused("fedsi", &never), Problem::Zero("posterior_interval"));
         assert_eq!(refused("fedpop", &|p| p.local[0].epochs = 1), Problem::AllDiscarded);
+        assert_eq!(refused("fedsi", &|p| p.modes.count = 0), Problem::Zero("modes"));
+        assert_eq!(refused("fedper", &|p| p.modes.count = 2), Problem::ModesOfKept);
         assert_eq!(refused("fedpop", &|p| p.local[1].part = Part::All), Problem::OverSamplesOfOtherParts);
     }
 }

@@ -7,10 +7,10 @@ use crate::parameters::Part;
 pub(super) const FEDAVG_FT: Method = Method {
     name: "fedavg-ft",
     title: "FedAvg-FT",
-    source: "McMahan et al. 2017; fine-tuned as in Collins et al. 2021",
+    source: "McMahan et al. 2017, fine-tuned",
     idea: "the global network, tuned by each client at the end",
     evaluated: "the newest global network after tuning all of it",
-    tuned: Some(TunedSetting::TUNING_RATE),
+    tuned: [TunedSetting::TUNING_RATE, TunedSetting::WEIGHT_NOISE],
     declare: |config| Procedure {
         personalise: vec![Phase::tune(Part::All, config)],
         ..(super::fedavg::FEDAVG.declare)(config)

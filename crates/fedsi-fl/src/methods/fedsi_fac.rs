@@ -11,12 +11,13 @@ pub(super) const FEDSI_FAC: Method = Method {
     source: "Chen et al. 2024",
     idea: "FedSI with independent variances of all body parameters instead of a subnetwork's covariance",
     evaluated: "the newest global body, tuned, averaged over independent posteriors of its parameters",
-    tuned: Some(TunedSetting::TUNING_RATE),
+    tuned: [TunedSetting::TUNING_RATE, TunedSetting::WEIGHT_NOISE],
     declare: |config| {
         let laplace = Laplace { structure: PosteriorStructure::Diagonal, ..Laplace::of(config) };
         super::fedsi::declare(config, laplace)
     },
     defaults: super::fedsi::FEDSI.defaults,
+    learning_rate: super::fedsi::FEDSI.learning_rate,
     paper: super::fedsi::FEDSI.paper,
     ..Method::EMPTY
 };

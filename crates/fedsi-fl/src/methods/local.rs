@@ -1,6 +1,6 @@
 //! Local training: no federation at all, the floor that every method must beat.
 
-use super::{Method, Participation, Phase, Procedure, Uncertainty};
+use super::{Method, Participation, Phase, Procedure};
 use crate::parameters::Part;
 
 /// Every client trains its own network, every round; nothing travels.
@@ -10,14 +10,12 @@ pub(super) const LOCAL: Method = Method {
     source: "-",
     idea: "every client trains alone",
     evaluated: "each client's own network",
-    tuned: None,
     declare: |config| Procedure {
         shared: Part::Nothing,
         kept: Part::All,
         participation: Participation::Everyone,
         local: vec![Phase::train(Part::All, config.training.epochs, config)],
-        personalise: vec![],
-        uncertainty: Uncertainty::None,
+        ..Procedure::default()
     },
     ..Method::EMPTY
 };

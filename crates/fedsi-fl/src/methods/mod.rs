@@ -17,22 +17,25 @@ mod fedsi;
 mod fedsi_fac;
 mod lg_fedavg;
 mod local;
+mod modes;
 mod pfedbayes;
 mod procedure;
 mod traffic;
+mod uncertainty;
 mod unprotected;
 
 pub use check::ProcedureError;
-pub use procedure::{
-    Laplace, MeanField, Objective, Participation, Phase, PosteriorSpec, PosteriorStructure, Prior,
-    PriorVariance, Procedure, Reference, Samples, StructureError, Uncertainty,
+pub use modes::Modes;
+pub use procedure::{Objective, Participation, Phase, Prior, Procedure, Reference, WarmStart};
+pub use uncertainty::{
+    Laplace, MeanField, PosteriorSpec, PosteriorStructure, PriorVariance, Samples, StructureError,
+    Uncertainty,
 };
 pub use unprotected::Unprotected;
 
 use fedsi_data::DatasetDefaults;
 
-use crate::config::{Config, ConfigError, DeclaredSetting};
-use crate::parameters::Part;
+use crate::config::{Config, ConfigError, DeclaredSetting, Profile};
 
 /// Every method, in the order in which help texts list them.
 pub const METHODS: &[&Method] = &[
@@ -66,12 +69,16 @@ pub struct Method {
     pub idea: &'static str,
     /// Which model is evaluated.
     pub evaluated: &'static str,
-    /// The setting beside the learning rate that tuning tries, where there is one.
-    pub tuned: Option<TunedSetting>,
+    /// The settings beside the learning rate that tuning tries, in this order: its own, and how much noise it trains under
+    /// (another of its own, where its noise is one).
+    pub tuned: [TunedSetting; 2],
     /// The method under a config's settings.
     pub declare: fn(&Config) -> Procedure,
     /// How its defaults differ from those that all methods have on a dataset.
     pub defaults: fn(&mut Config, &DatasetDefaults),
+    /// The learning rate of local training that suits the other settings, where the method has a rule: in its own defaults,
+    /// and where nobody says otherwise.
+    pub learning_rate: Option<fn(&Config) -> f64>,
     /// The settings of its publication, laid over its defaults, where they differ: the profile `paper`.
     pub paper: Option<fn(&mut Config)>,
     /// The keys of `[method_settings]` that it reads.
@@ -86,19 +93,22 @@ impl Method {
         source: "-",
         idea: "",
         evaluated: "",
-        tuned: None,
-        declare: |_| Procedure {
-            shared: Part::Nothing,
-            kept: Part::Nothing,
-            participation: Participation::Sampled,
-            local: vec![],
-            personalise: vec![],
-            uncertainty: Uncertainty::None,
-        },
+        tuned: [TunedSetting::MORE_RATES, TunedSetting::WEIGHT_NOISE],
+        declare: |_| Procedure::default(),
         defaults: |_, _| {},
+        learning_rate: None,
         paper: None,
         settings: &[],
     };
+}
+
+impl Method {
+    /// Sets the learning rate by the method's rule, where it has one; the paper's settings have one rate.
+    pub(crate) fn suit_learning_rate(&self, config: &mut Config) {
+        if let (Some(rule), Profile::Calibrated) = (self.learning_rate, config.profile) {
+            config.training.learning_rate = rule(config);
+        }
+    }
 }
 
 /// A setting that is tuned on held-out data, and the values that are tried.
@@ -112,7 +122,20 @@ pub struct TunedSetting {
 
 impl TunedSetting {
     /// The learning rate of the final tuning.
-    const TUNING_RATE: Self = Self { key: "tuning.learning_rate", values: [3e-4, 1e-3, 3e-3] };
+    pub const TUNING_RATE: Self = Self { key: "tuning.learning_rate", values: [3e-4, 1e-3, 3e-3] };
+
+    /// Noise on the weights in training, for methods that train points.
+    pub const WEIGHT_NOISE: Self = Self { key: "training.weight_noise", values: [0.0, 0.1, 0.3] };
+
+    /// More learning rates, for methods that have no setting of their own. One of them has been tried with the first
+    /// ones, as the defaults of other methods' settings have been: the same number of new trials.
+    pub const MORE_RATES: Self = Self { key: "training.learning_rate", values: [1e-4, 1e-3, 1e-2] };
+
+    /// The deviations that a mean field starts with.
+    const MEAN_FIELD_NOISE: Self = Self {
+        key: "mean_field.initial_deviation",
+        values: [0.016_195_783_857_914, 0.048_587_351_573_742, 0.145_762_054_721_226],
+    };
 }
 
 /// The method of this name.
@@ -144,7 +167,8 @@ mod tests {
                 let trains = |phase: &&Phase| !matches!(phase.objective, Objective::Sample { .. });
                 let local: usize = procedure.local.iter().filter(trains).map(|phase| phase.epochs).sum();
                 assert_eq!(local, epochs, "{}: epochs a round", method.name);
-                let tuning: usize = procedure.personalise.iter().map(|phase| phase.epochs).sum();
+                let tuning: usize =
+                    procedure.personalise.iter().filter(trains).map(|phase| phase.epochs).sum();
                 assert!([0, 7].contains(&tuning), "{}: {tuning} epochs of tuning", method.name);
             }
         }

@@ -1,13 +1,7 @@
 //! What a method does, as data: any executor can carry it out.
 
-use std::ops::Range;
-
-use fedsi_bayes::{Predictive, RuleName, RuleNameError, Rules, SelectionError};
-use fedsi_nn::Layout;
-use thiserror::Error;
-
-use super::Unprotected;
-use crate::config::{Config, FinalPrior, NamedPrior, VarianceAverage};
+use super::{Laplace, Modes, PosteriorSpec, PriorVariance, ProcedureError, Uncertainty};
+use crate::config::{Config, FinalPrior, NamedPrior, PriorScale, Weighting};
 use crate::parameters::Part;
 
 /// What travels, what a client keeps, what it does in a round and at the end, and what is known of parameters beyond
@@ -20,12 +14,45 @@ pub struct Procedure {
     pub kept: Part,
     /// Who trains in a round.
     pub participation: Participation,
+    /// How much a participant counts in the average, where `federation.weighting` leaves that to the method.
+    pub weighting: Weighting,
+    /// A first stage in which the whole network is shared, where there is one.
+    pub warm_start: Option<WarmStart>,
     /// The local training of a round, in order.
     pub local: Vec<Phase>,
     /// What turns the newest shared part and the kept part into the personal model that is evaluated.
     pub personalise: Vec<Phase>,
     /// What is known of parameters beyond their values.
     pub uncertainty: Uncertainty,
+    /// How many networks are trained in turn, whose predictions are averaged.
+    pub modes: Modes,
+}
+
+/// A first stage of a run: all parameters are shared and nothing is kept, as in `FedAvg`. Then the method's own shared and
+/// kept parts count, and who has kept nothing so far starts from the network that the first stage led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmStart {
+    /// Rounds of the first stage.
+    pub rounds: u64,
+    /// Rounds of the run.
+    pub of: u64,
+}
+
+/// Nothing is shared, kept or trained: for `..Procedure::default()`.
+impl Default for Procedure {
+    fn default() -> Self {
+        Self {
+            shared: Part::Nothing,
+            kept: Part::Nothing,
+            participation: Participation::Sampled,
+            weighting: Weighting::Uniform,
+            warm_start: None,
+            local: Vec::new(),
+            personalise: Vec::new(),
+            uncertainty: Uncertainty::None,
+            modes: Modes::ONE,
+        }
+    }
 }
 
 /// Who trains in a round.
@@ -35,183 +62,6 @@ pub enum Participation {
     Sampled,
     /// Every client.
     Everyone,
-}
-
-/// What is known of parameters beyond their values, and how predictions average over it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Uncertainty {
-    /// Nothing: points are shared, points predict.
-    None,
-    /// A Gaussian that is inferred after training, from the curvature there.
-    Laplace(Laplace),
-    /// An independent normal for each parameter, trained as such.
-    MeanField(MeanField),
-    /// Samples of the kept head; the shared part is a point.
-    Samples(Samples),
-}
-
-/// A Gaussian over the shared part: after its phases every participant infers a posterior, the server averages
-/// variances as well as values, and a personal model predicts with a posterior of its own.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Laplace {
-    /// Which parameters a participant infers a distribution of.
-    pub structure: PosteriorStructure,
-    /// The variance of every parameter before the first round, and of those that nobody selected in the last.
-    pub alpha: f64,
-    /// What is averaged of participants' variances.
-    pub variance_average: VarianceAverage,
-    /// Participants infer a posterior in every so many rounds.
-    pub posterior_interval: u64,
-    /// How exact the posteriors of personal models are.
-    pub tolerance: f64,
-    /// How exact participants' posteriors are.
-    pub round_tolerance: f64,
-    /// The prior variance of a personal model's posterior.
-    pub personal_prior: FinalPrior,
-    /// From a distribution of outputs to a prediction.
-    pub predictive: Predictive,
-    /// Draws of a predictive that samples.
-    pub draws: usize,
-}
-
-impl Laplace {
-    /// By the settings of `[fedsi]`: over a subnetwork that `fedsi.rule` selects.
-    #[must_use]
-    pub fn of(config: &Config) -> Self {
-        let settings = &config.fedsi;
-        let (rule, share) = (settings.rule.clone(), settings.subnetwork);
-        Self {
-            structure: PosteriorStructure::Subnetwork { rule, share },
-            alpha: settings.alpha,
-            variance_average: settings.variance_average,
-            posterior_interval: settings.posterior_interval,
-            tolerance: settings.tolerance,
-            round_tolerance: settings.round_tolerance,
-            personal_prior: settings.prior_variance,
-            predictive: settings.predictive,
-            draws: settings.draws,
-        }
-    }
-}
-
-/// Which parameters have a distribution, of which form.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PosteriorStructure {
-    /// The selected few, with their full covariance.
-    Subnetwork {
-        /// How they are selected.
-        rule: RuleName,
-        /// How many: a share of the part.
-        share: f64,
-    },
-    /// All of the part, independent of each other.
-    Diagonal,
-}
-
-impl PosteriorStructure {
-    /// How many of `candidates` parameters have a distribution (rules by layer name have a size of their own).
-    #[must_use]
-    pub fn size(&self, candidates: usize) -> usize {
-        match self {
-            Self::Subnetwork { share, .. } => ((share * candidates as f64).round() as usize).max(1),
-            Self::Diagonal => candidates,
-        }
-    }
-
-    /// How many of the parameters in `range` are selected this way, known before any of them is trained.
-    ///
-    /// # Errors
-    /// A rule that does not exist, no parameters, or layers that are not among them.
-    pub fn check(
-        &self,
-        layout: &Layout,
-        range: Range<usize>,
-        rules: &Rules,
-    ) -> Result<usize, StructureError> {
-        let size = self.size(range.len());
-        match self {
-            Self::Subnetwork { rule, .. } => Ok(rules.find(rule)?.check(layout, range, size)?),
-            Self::Diagonal if range.is_empty() => Err(SelectionError::Empty { candidates: 0 }.into()),
-            Self::Diagonal => Ok(size),
-        }
-    }
-
-    /// The prior variance where the federation's search starts, and what is used where there was nothing to choose by.
-    /// Independent variances of a whole body add up to far more than the correlated ones of a twentieth of it.
-    #[must_use]
-    pub const fn typical_prior_variance(&self) -> f64 {
-        match self {
-            Self::Subnetwork { .. } => 1.5,
-            Self::Diagonal => 0.06,
-        }
-    }
-}
-
-/// Why a posterior's structure cannot be had.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum StructureError {
-    /// No such rule.
-    #[error(transparent)]
-    Rule(#[from] RuleNameError),
-    /// The rule cannot select so many of these parameters.
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
-}
-
-/// A posterior to be inferred after training, as data: part of a client's work.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PosteriorSpec {
-    /// Where parameters may be selected.
-    pub part: Part,
-    /// Which of them have a distribution, of which form.
-    pub structure: PosteriorStructure,
-    /// Their variance before the client's data is seen.
-    pub prior: PriorVariance,
-    /// How exact the covariance is: 0 is exact, eps keeps every variance within a factor 1 + eps.
-    pub tolerance: f64,
-}
-
-/// The prior variance of a posterior.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PriorVariance {
-    /// The server's variances, one a parameter.
-    Server,
-    /// The same for all.
-    Fixed(f64),
-}
-
-/// An independent normal for each parameter. The server averages means and standard deviations; a personal model's
-/// predictions are averaged over draws of all its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MeanField {
-    /// Standard deviation of the initial means around 0.
-    pub initial_mean: f64,
-    /// Initial standard deviation of every parameter.
-    pub initial_deviation: f64,
-    /// Draws that a prediction averages.
-    pub draws: usize,
-}
-
-impl MeanField {
-    /// By the settings of `[mean_field]`.
-    #[must_use]
-    pub const fn of(config: &Config) -> Self {
-        let settings = &config.mean_field;
-        Self {
-            initial_mean: settings.initial_mean,
-            initial_deviation: settings.initial_deviation,
-            draws: settings.draws,
-        }
-    }
-}
-
-/// Samples of the kept head.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Samples {
-    /// How many a client keeps: the newest. Predictions average them.
-    pub count: usize,
-    /// Variance of every parameter of the head before the data: what a client that was never drawn samples from.
-    pub prior_variance: f64,
 }
 
 /// Training of one part of the network for some epochs, with a fresh optimiser.
@@ -247,8 +97,10 @@ pub enum Objective {
     },
     /// Draws from the posterior: a step of Langevin dynamics an epoch, on all data.
     Sample {
-        /// First steps that are discarded; the others are kept.
+        /// First steps that are discarded.
         discard: usize,
+        /// Of the others one in so many is kept.
+        thin: usize,
         /// Samples that are kept in all, older ones included: the newest.
         keep: usize,
         /// Variance of every parameter before the data.
@@ -260,12 +112,14 @@ pub enum Objective {
 
 /// What is known of the parameters that a phase trains, before the client's data: a Gaussian around where they
 /// start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Prior {
     /// Nothing.
     Flat,
     /// The server's variances over the shared part; nothing of other parameters.
-    Server,
+    Server(PriorScale),
+    /// The same variance for every parameter of the body that moves; nothing of the head.
+    Isotropic(f64),
 }
 
 /// What a trained distribution is held to.
@@ -273,9 +127,11 @@ pub enum Prior {
 pub enum Reference {
     /// The distribution it starts from.
     Start,
-    /// A copy of the server's, which follows: every step also brings it nearer to the trained one, and it is what is
-    /// sent back.
-    Server,
+    /// A copy of the server's, which follows: a step brings it nearer to the trained one, and it is what is sent back.
+    Server {
+        /// Steps on the trained one for each on the copy.
+        inner_steps: usize,
+    },
 }
 
 impl Phase {
@@ -340,7 +196,8 @@ impl Procedure {
     /// Whether the federation chooses the prior variance of personal models on data that clients set aside.
     #[must_use]
     pub fn searches_prior_variance(&self) -> bool {
-        self.unprotected() == Some(Unprotected::PriorSearch)
+        let automatic = |laplace: &Laplace| laplace.personal_prior == FinalPrior::Named(NamedPrior::Auto);
+        self.laplace().is_some_and(automatic)
     }
 
     /// Whether all local training of a round is of values, not of distributions or samples.
@@ -353,6 +210,50 @@ impl Procedure {
         PosteriorSpec { part: self.shared, structure: laplace.structure.clone(), prior, tolerance }
     }
 
+    /// What the server shares in this round, counted from 1.
+    #[must_use]
+    pub fn shared_in(&self, round: u64) -> Part {
+        if self.is_warming_up(round) { Part::All } else { self.shared }
+    }
+
+    /// What a participant of this round, counted from 1, keeps.
+    #[must_use]
+    pub fn kept_in(&self, round: u64) -> Part {
+        if self.is_warming_up(round) { Part::Nothing } else { self.kept }
+    }
+
+    /// What the server holds from the first round to the last.
+    #[must_use]
+    pub const fn held(&self) -> Part {
+        if self.warm_start.is_some() { Part::All } else { self.shared }
+    }
+
+    fn is_warming_up(&self, round: u64) -> bool {
+        self.warm_start.is_some_and(|stage| round <= stage.rounds)
+    }
+
+    /// The same with this part tuned at the end, whatever the method declares: what `tuning.part` asks for.
+    ///
+    /// # Errors
+    /// A part that the method has no way to tune.
+    pub fn with_tuning(mut self, part: Part, config: &Config) -> Result<Self, ProcedureError> {
+        if matches!(self.uncertainty, Uncertainty::Samples(_)) && part != Part::Head {
+            return Err(ProcedureError::TuningOfSamples);
+        }
+        // A chain that goes on at the end is the head's tuning.
+        if matches!(self.uncertainty, Uncertainty::Samples(_)) && !self.personalise.is_empty() {
+            return Ok(self);
+        }
+        // A prior that the method's own tuning has stays.
+        let mut own = self.personalise.iter().map(|phase| phase.objective);
+        let own = own.rfind(|objective| matches!(objective, Objective::Point { .. }));
+        self.personalise = match own {
+            Some(objective) => vec![Phase::tune(part, config).with_objective(objective)],
+            None => self.tuning_phases(part, config),
+        };
+        Ok(self)
+    }
+
     /// What a client that joins after training does: as everyone does at the end, or, where nobody tunes
     /// anything then, trains what others have kept and it has not (everything, where nothing is kept), in the way they
     /// did.
@@ -362,6 +263,11 @@ impl Procedure {
             return self.personalise.clone();
         }
         let part = if self.kept == Part::Nothing { Part::All } else { self.kept };
+        self.tuning_phases(part, config)
+    }
+
+    /// Tuning of this part in the way the method trains.
+    fn tuning_phases(&self, part: Part, config: &Config) -> Vec<Phase> {
         let tune = Phase::tune(part, config);
         match &self.uncertainty {
             // A checked declaration has variational phases alone.
@@ -372,10 +278,10 @@ impl Procedure {
             // Its tuning epochs bring the chain to where it should be; then it fills the store.
             Uncertainty::Samples(samples) => {
                 let sampling = |phase: &Phase| match phase.objective {
-                    Objective::Sample { prior_variance, .. } => {
+                    Objective::Sample { thin, prior_variance, .. } => {
                         let (discard, keep) = (tune.epochs, samples.count);
-                        let objective = Objective::Sample { discard, keep, prior_variance };
-                        Some(Phase { part, epochs: tune.epochs + keep, rate: phase.rate, objective })
+                        let objective = Objective::Sample { discard, thin, keep, prior_variance };
+                        Some(Phase { part, epochs: tune.epochs + keep * thin, rate: phase.rate, objective })
                     }
                     Objective::Point { .. } | Objective::Variational { .. } | Objective::OverSamples => None,
                 };

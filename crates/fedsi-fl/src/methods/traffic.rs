@@ -5,19 +5,25 @@ use std::sync::Arc;
 use fedsi_bayes::Rules;
 use fedsi_nn::Layout;
 
-use super::{Laplace, Procedure, StructureError, Uncertainty};
+use super::{Laplace, Procedure, StructureError, Uncertainty, WarmStart};
 use crate::parameters::{Gaussian, Part, SharedParameters};
 use crate::wire::{Download, Traffic, Upload, Variances};
 
 impl Procedure {
     /// The bytes that one participant sends and receives in a round, the mean over rounds: of a network with this layout.
-    /// Nothing where nothing is shared.
+    /// Nothing where nothing is shared. After a warm start a client's first download is larger, which is not counted.
     ///
     /// # Errors
     /// A subnetwork that cannot be selected.
     pub fn traffic(&self, layout: &Layout, rules: &Rules) -> Result<Traffic, StructureError> {
         if self.shared == Part::Nothing {
             return Ok(Traffic::default());
+        }
+        if let Some(WarmStart { rounds, of }) = self.warm_start {
+            let stage = |shared| Self { shared, warm_start: None, ..self.clone() }.traffic(layout, rules);
+            let (first, then) = (stage(Part::All)?, stage(self.shared)?);
+            let mean = |first: u64, then: u64| (first * rounds + then * (of - rounds)) / of;
+            return Ok(Traffic { up: mean(first.up, then.up), down: mean(first.down, then.down) });
         }
         let size = self.shared.range(layout).len();
         let values = vec![0.0; size];
@@ -88,7 +94,7 @@ mod tests {
         for (name, up, down) in [
             ("fedavg", all, all),
             ("fedper", body, body),
-            ("lg-fedavg", 1010.0, 1010.0),
+            ("lg-fedavg", 0.75 * all + 0.25 * 1010.0, 0.75 * all + 0.25 * 1010.0),
             ("fedsi", body + 2.0 * 3925.0 / 10.0, 2.0 * body),
             ("fedsi-fac", 1.1 * body, 2.0 * body),
             ("pfedbayes", 2.0 * all, 2.0 * all),

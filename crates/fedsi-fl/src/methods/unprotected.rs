@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use super::{Procedure, Uncertainty};
-use crate::config::{FinalPrior, NamedPrior};
+use super::Procedure;
 
 /// What a method lets the server know of clients' data besides their versions of the shared part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unprotected {
     /// Losses by which the prior variance of personal models is chosen (`auto`).
     PriorSearch,
+    /// Losses by which the temperature is chosen (`auto`).
+    TemperatureSearch,
 }
 
 impl fmt::Display for Unprotected {
@@ -18,6 +19,10 @@ impl fmt::Display for Unprotected {
             Self::PriorSearch => {
                 "this method chooses a prior variance (auto) by the losses of clients, which would become known without \
                  noise; give a number, as in fedsi.prior_variance=1"
+            }
+            Self::TemperatureSearch => {
+                "a temperature is chosen (auto) by the losses of clients, which would become known without noise; give a \
+                 number, as in calibration.temperature=1"
             }
         })
     }
@@ -28,12 +33,6 @@ impl Procedure {
     /// clipped and noised: with privacy it is refused. Everything that a declaration can ask of clients is looked at here.
     #[must_use]
     pub fn unprotected(&self) -> Option<Unprotected> {
-        match &self.uncertainty {
-            Uncertainty::Laplace(laplace) => match laplace.personal_prior {
-                FinalPrior::Named(NamedPrior::Auto) => Some(Unprotected::PriorSearch),
-                FinalPrior::Fixed(_) | FinalPrior::Named(NamedPrior::Server) => None,
-            },
-            Uncertainty::None | Uncertainty::MeanField(_) | Uncertainty::Samples(_) => None,
-        }
+        self.searches_prior_variance().then_some(Unprotected::PriorSearch)
     }
 }

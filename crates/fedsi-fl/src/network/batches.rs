@@ -40,6 +40,15 @@ impl<'a> Batches<'a> {
         largest.min(self.samples).max(1)
     }
 
+    /// How many batches there are, over all epochs.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        match &self.order {
+            Order::Shuffled { epochs, .. } => epochs * self.samples.div_ceil(self.largest()),
+            Order::Given(epochs) => epochs.iter().map(Vec::len).sum(),
+        }
+    }
+
     /// Calls `step` with each batch; it returns the batch's mean loss. Returns the mean loss a sample over the last
     /// epoch, NaN where there is none.
     pub fn run(&mut self, mut step: impl FnMut(&[u32], &mut ChaCha8Rng) -> f64) -> f64 {

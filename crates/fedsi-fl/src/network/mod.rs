@@ -41,6 +41,15 @@ pub trait ClientNetwork: fmt::Debug + Send + Sync {
     /// What the network's library reports.
     fn outputs(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure>;
 
+    /// What the head sees of every row of `inputs`: the outputs of the body. Outputs stand in for them where a network
+    /// cannot tell.
+    ///
+    /// # Errors
+    /// What the network's library reports.
+    fn features(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure> {
+        self.outputs(values, inputs)
+    }
+
     /// The outputs for every row under each of several heads, given one after another. A network that can compute the
     /// features of the body once does so.
     ///
@@ -150,6 +159,8 @@ pub struct PointTraining<'a> {
     pub prior: Option<PriorPull<'a>>,
     /// Standard deviation of Gaussian noise on the parameters that move, drawn anew in every step; 0 for none.
     pub weight_noise: f64,
+    /// The same in convolutions.
+    pub convolution_noise: f64,
 }
 
 /// Adds `1/2 sum_r weight_r (theta_r - mean_r)^2` to the loss. Both have a value for each parameter of the network.
@@ -174,8 +185,10 @@ pub struct GaussianTraining<'a> {
     pub data: TrainingData<'a>,
     /// Weight of the divergence.
     pub weight: f64,
-    /// A distribution that is trained as well: each step moves it down the same divergence. None: the start, which stays.
+    /// A distribution that is trained as well: one step in `inner_steps` moves it down the same divergence. None: the start, which stays.
     pub reference: Option<&'a Gaussian>,
+    /// Steps on the Gaussian for each on the reference, where that is trained; at least 1.
+    pub inner_steps: usize,
 }
 
 /// What training of a Gaussian led to, besides the Gaussian itself.
@@ -200,4 +213,6 @@ pub struct HeadSampling<'a> {
     pub steps: usize,
     /// How many of them are discarded first.
     pub discard: usize,
+    /// Of the others one in so many is kept, the last of each; at least 1.
+    pub thin: usize,
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedsi_bayes::LinearisedNetwork;
-use fedsi_nn::{Layout, MeanField, Network, Tape};
+use fedsi_nn::{Layout, MeanField, Network, Tape, WeightNoise};
 use fedsi_random::ChaCha8Rng;
 
 use super::trainers::{HeadsTrainer, TrainerCache, TrainerKey};
@@ -40,7 +40,7 @@ impl NativeNetwork {
     }
 
     /// The body's outputs for every row.
-    fn features(&self, values: &[f32], inputs: &[f32]) -> Vec<f32> {
+    fn body_outputs(&self, values: &[f32], inputs: &[f32]) -> Vec<f32> {
         forward_in_batches(&self.network, values, inputs, Tape::forward_body)
     }
 
@@ -76,13 +76,17 @@ impl ClientNetwork for NativeNetwork {
         Ok(forward_in_batches(&self.network, values, inputs, Tape::forward))
     }
 
+    fn features(&self, values: &[f32], inputs: &[f32]) -> Result<Vec<f32>, NetworkFailure> {
+        Ok(self.body_outputs(values, inputs))
+    }
+
     fn outputs_of_heads(
         &self,
         values: &[f32],
         heads: &[f32],
         inputs: &[f32],
     ) -> Result<Vec<Vec<f32>>, NetworkFailure> {
-        let features = self.features(values, inputs);
+        let features = self.body_outputs(values, inputs);
         let outputs = |head: &[f32]| forward_in_batches(&self.head, head, &features, Tape::forward);
         Ok(heads.chunks_exact(self.layout().head().len()).map(outputs).collect())
     }
@@ -99,11 +103,11 @@ impl ClientNetwork for NativeNetwork {
         values: &mut [f32],
         batches: &mut Batches<'_>,
     ) -> Result<f64, NetworkFailure> {
-        let PointTraining { part, optimizer, loss, data, prior, weight_noise } = *training;
+        let PointTraining { part, optimizer, loss, data, prior, weight_noise, convolution_noise } = *training;
         let head_alone = part == Part::Head;
         let features;
         let (network, inputs, range) = if head_alone {
-            features = self.features(values, data.inputs);
+            features = self.body_outputs(values, data.inputs);
             (&self.head, features.as_slice(), self.layout().head())
         } else {
             (&*self.network, data.inputs, 0..values.len())
@@ -118,7 +122,8 @@ impl ClientNetwork for NativeNetwork {
             }
             Ok(batches.run(|rows, rng| {
                 if weight_noise > 0.0 {
-                    let noise = (&layers, weight_noise);
+                    let (deviation, convolution_deviation) = (weight_noise, convolution_noise);
+                    let noise = WeightNoise { layers: &layers, deviation, convolution_deviation };
                     trainer.noisy_step(network, values, inputs, data.targets, rows, noise, rng)
                 } else {
                     trainer.step(network, values, inputs, data.targets, rows)
@@ -133,13 +138,14 @@ impl ClientNetwork for NativeNetwork {
         gaussian: &mut Gaussian,
         batches: &mut Batches<'_>,
     ) -> Result<GaussianTrained, UnsupportedTraining> {
-        let GaussianTraining { part, optimizer, loss, data, weight, reference } = *training;
+        let GaussianTraining { part, optimizer, loss, data, weight, reference, inner_steps } = *training;
         let start = mean_field(gaussian);
         let moving_reference = reference.map(mean_field);
         self.with_trainers(|trainers| {
             let key = TrainerKey { part, optimizer, loss };
             let trainer = trainers.gaussian(key, &self.network, batches.largest());
-            trainer.begin(&start, moving_reference.as_ref().unwrap_or(&start), weight, reference.is_some());
+            let follows = reference.map(|_| inner_steps);
+            trainer.begin(&start, moving_reference.as_ref().unwrap_or(&start), weight, follows);
             let loss =
                 batches.run(|rows, rng| trainer.step(&self.network, data.inputs, data.targets, rows, rng));
             *gaussian = diagonal(trainer.distribution());
@@ -155,16 +161,16 @@ impl ClientNetwork for NativeNetwork {
         head: &mut HeadSamples,
         rng: &mut ChaCha8Rng,
     ) -> Result<f64, UnsupportedTraining> {
-        let HeadSampling { data, loss, langevin, steps, discard } = *sampling;
+        let HeadSampling { data, loss, langevin, steps, discard, thin } = *sampling;
         let HeadSamples { values, samples } = head;
-        let features = self.features(values, data.inputs);
+        let features = self.body_outputs(values, data.inputs);
         let newest = &mut values[self.layout().head()];
         self.with_trainers(|trainers| {
             let chain = trainers.chain(&self.head, loss, FORWARD_BATCH);
             let mut mean = f64::NAN;
             for step in 0..steps {
                 mean = chain.step(&self.head, newest, &features, data.targets, langevin, rng);
-                if step >= discard {
+                if step >= discard && (step - discard + 1).is_multiple_of(thin.max(1)) {
                     samples.extend_from_slice(newest);
                 }
             }

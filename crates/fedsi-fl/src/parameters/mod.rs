@@ -138,6 +138,31 @@ impl SharedParameters {
         }
     }
 
+    /// What lies in `range`.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Point(values) => Self::Point(values[range].to_vec()),
+            Self::Gaussian(Gaussian { mean, variance }) => Self::Gaussian(Gaussian {
+                mean: mean[range.clone()].to_vec(),
+                variance: variance[range].to_vec(),
+            }),
+        }
+    }
+
+    /// The same with other values, of the same kind and number, in `range`.
+    pub(crate) fn with_part(&self, range: Range<usize>, part: &Self) -> Self {
+        let mut whole = self.clone();
+        match (&mut whole, part) {
+            (Self::Point(values), _) => values[range].copy_from_slice(part.values()),
+            (Self::Gaussian(own), Self::Gaussian(part)) => {
+                own.mean[range.clone()].copy_from_slice(&part.mean);
+                own.variance[range].copy_from_slice(&part.variance);
+            }
+            (Self::Gaussian(own), Self::Point(part)) => own.mean[range].copy_from_slice(part),
+        }
+        whole
+    }
+
     /// Kind and number of parameters, for messages.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -7,8 +7,9 @@ use fedsi_bayes::Rules;
 use fedsi_data::{DataError, Dataset, Federation, PooledSetting, Task};
 use fedsi_nn::{LayerSpec, Network};
 
-use crate::config::{Config, ConfigError};
-use crate::methods::{Method, Procedure, StructureError};
+use crate::config::{Config, ConfigError, Temperature};
+use crate::methods::{Method, Modes, Procedure, StructureError, Unprotected};
+use crate::server::calibration_round;
 
 /// A config that was checked, with the method, dataset and rules it names. Nothing else can be run.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ impl Checked {
         config.check_values()?;
         config.method_settings.check(method.settings)?;
         let checked = Self { config, method, dataset, rules };
-        checked.check_procedure(&checked.procedure())?;
+        checked.check_procedure(&checked.tuned_procedure()?)?;
         if let Some(form) = checked.dataset.form() {
             checked.network(form.input_shape, form.task)?;
         }
@@ -50,6 +51,17 @@ impl Checked {
             method: self.method.name.to_owned(),
             source: problem.into(),
         })?;
+        let Modes { count, common_rounds } = procedure.modes;
+        let own = calibration_round(self.rounds).saturating_sub(common_rounds);
+        if count > 1 && own < count as u64 {
+            let expected = format!(
+                "with {} rounds at most {}: every mode must be trained before the federation chooses, after four fifths of the \
+                 rounds; more rounds, or fewer modes",
+                self.rounds,
+                own.max(1)
+            );
+            return Err(ConfigError::value("fedsi.modes", count, expected));
+        }
         if self.privacy.is_on() {
             self.check_privacy(procedure)?;
         }
@@ -68,6 +80,10 @@ impl Checked {
     fn check_privacy(&self, procedure: &Procedure) -> Result<(), ConfigError> {
         if let Some(unprotected) = procedure.unprotected() {
             return Err(ConfigError::value("privacy.noise", self.privacy.noise, unprotected.to_string()));
+        }
+        if self.calibration.temperature == Temperature::AUTO {
+            let expected = Unprotected::TemperatureSearch.to_string();
+            return Err(ConfigError::value("calibration.temperature", "auto", expected));
         }
         if let Some(PooledSetting { key, found, instead }) = self.dataset.pooled(&self.data) {
             return Err(ConfigError::value(key, found, format!("with privacy.noise above 0, {instead}")));
@@ -90,7 +106,18 @@ impl Checked {
     /// What the method does under these settings.
     #[must_use]
     pub fn procedure(&self) -> Procedure {
-        (self.method.declare)(&self.config)
+        // What cannot be tuned was refused when the config was checked.
+        self.tuned_procedure().unwrap_or_else(|_| (self.method.declare)(&self.config))
+    }
+
+    /// What the method declares, with what `tuning.part` asks for.
+    fn tuned_procedure(&self) -> Result<Procedure, ConfigError> {
+        let declared = (self.method.declare)(&self.config);
+        let Some(part) = self.tuning.part.part() else { return Ok(declared) };
+        declared.with_tuning(part, &self.config).map_err(|problem| {
+            let expected = format!("the method {}: {problem}; use head or method", self.method.name);
+            ConfigError::value("tuning.part", part, expected)
+        })
     }
 
     /// The dataset of the run.

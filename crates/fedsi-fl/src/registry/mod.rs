@@ -130,6 +130,7 @@ impl Registry {
         if let (Profile::Paper, Some(paper)) = (profile, method.paper) {
             paper(&mut config);
         }
+        method.suit_learning_rate(&mut config);
         Ok(config)
     }
 

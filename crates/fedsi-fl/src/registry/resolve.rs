@@ -20,13 +20,19 @@ pub(super) fn resolve(registry: &Registry, overrides: &[Overrides]) -> Result<Co
         layer.refuse_renamed()?;
         refuse_unknown(layer.table(), &defaults, layer.origin())?;
     }
+    let rate_is_given = lookup(&wanted, &["training", "learning_rate"]).is_some();
     let mut table = defaults;
     merge(&mut table, wanted);
-    serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
+    let mut config: Config = serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
         let key = error.path().to_string();
         let reason = plain_words(error.inner().message());
         ConfigError::Type { key, reason }
-    })
+    })?;
+    if !rate_is_given {
+        // What suits the defaults need not suit what is wanted instead.
+        registry.method(&config.method)?.suit_learning_rate(&mut config);
+    }
+    Ok(config)
 }
 
 /// The parser's words without Rust's names for numbers.

@@ -39,12 +39,12 @@ impl Aggregation {
     }
 
     /// The uploads of a round as one: the weighted mean of values and, for a Gaussian, of spreads; or what stands in for
-    /// the mean. Sums run in f64 in the order of the uploads. Cost: one pass over each upload (two with a clip), and a
+    /// the mean. Variances stay as they are but where they are due. Sums run in f64 in the order of the uploads. Cost: one pass over each upload (two with a clip), and a
     /// sort of each parameter's values where it is no mean.
     #[must_use]
     pub fn merge<'a>(
         &self,
-        round: u64,
+        variances_are_due: bool,
         uploads: &[&'a Upload],
         before: &SharedParameters,
     ) -> SharedParameters {
@@ -63,7 +63,7 @@ impl Aggregation {
         };
         let SharedParameters::Gaussian(gaussian) = before else { return SharedParameters::Point(values) };
         let variance = match self.estimator {
-            _ if !self.variances_are_due(round) => gaussian.variance.clone(),
+            _ if !variances_are_due => gaussian.variance.clone(),
             RobustEstimator::Mean => self.average_variances(uploads, &shares, size),
             estimator => self.robust_variances(estimator, uploads, size),
         };
@@ -159,7 +159,7 @@ mod tests {
     fn merge(spread: VarianceAverage, weighting: Weighting, uploads: &[Upload]) -> Vec<f32> {
         let aggregation = Aggregation { weighting, ..Aggregation::mean(spread, 0.25, 1) };
         let before = SharedParameters::Gaussian(Gaussian::uniform(vec![0.0; uploads[0].shared.len()], 1.0));
-        aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before).variance().unwrap().to_vec()
+        aggregation.merge(true, &uploads.iter().collect::<Vec<_>>(), &before).variance().unwrap().to_vec()
     }
 
     /// Parameter 0 was selected by both, 1 by one, 2 by nobody.
@@ -203,7 +203,7 @@ mod tests {
             for estimator in [RobustEstimator::Median, RobustEstimator::TrimmedMean(0.1)] {
                 let aggregation = Aggregation { estimator, ..Aggregation::mean(spread, 0.25, 1) };
                 let before = SharedParameters::Gaussian(Gaussian::uniform(vec![0.0; 3], 1.0));
-                let found = aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before);
+                let found = aggregation.merge(true, &uploads.iter().collect::<Vec<_>>(), &before);
                 assert_eq!(found.values(), [2.0; 3], "{estimator:?}");
                 for (found, expected) in found.variance().unwrap().iter().zip([0.09, 0.16, 0.25]) {
                     assert!(
@@ -220,7 +220,7 @@ mod tests {
         let uploads = [upload(0, 1, vec![3.0, 4.0], &[(0, 0.5)]), upload(1, 1, vec![0.3, 0.1], &[(0, 0.5)])];
         let aggregation = Aggregation { clip: 1.0, ..Aggregation::mean(VarianceAverage::Selected, 0.25, 1) };
         let before = SharedParameters::Gaussian(Gaussian::uniform(vec![0.0; 2], 1.0));
-        let found = aggregation.merge(1, &uploads.iter().collect::<Vec<_>>(), &before);
+        let found = aggregation.merge(true, &uploads.iter().collect::<Vec<_>>(), &before);
         // (0.6, 0.8) and (0.3, 0.1).
         assert!(found.values().iter().all(|value| (value - 0.45).abs() < 1e-6), "{:?}", found.values());
         assert_eq!(found.variance(), Some(&[0.5, 0.25][..]));

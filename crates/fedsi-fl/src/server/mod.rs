@@ -3,30 +3,37 @@
 
 mod admission;
 mod aggregate;
+mod calibration;
+mod choose;
+mod error;
+mod estimate;
 mod exclusion;
-mod prior_search;
 mod privacy;
 mod robust;
 mod settings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use fedsi_nn::Layout;
-use fedsi_random::{NoEntropy, Purpose, SERVER, SecretKey, Streams};
-use thiserror::Error;
+use fedsi_random::{Purpose, SERVER, SecretKey, Streams};
 
 pub use admission::{Admission, RoundRequest};
 pub use aggregate::Aggregation;
+pub use calibration::{CalibrationChoice, calibration_round};
+pub use choose::Choices;
+pub use error::ServerError;
 pub use exclusion::{Exclusion, LeftOut};
-pub use prior_search::{PriorChoice, prior_search_round};
 pub use privacy::{Accountant, Mechanism, Privacy};
 pub use robust::RobustEstimator;
 
-use crate::config::Config;
-use crate::methods::{Participation, PosteriorStructure, Procedure, Uncertainty, Unprotected};
-use crate::parameters::{Gaussian, KindError, Parameters, SharedParameters};
-use crate::wire::{Download, PriorScores, Upload};
+use crate::calibration::Calibration;
+use crate::config::{Config, Temperature};
+use crate::methods::{Modes, Participation, Procedure, Uncertainty, Unprotected};
+use crate::parameters::{Gaussian, Parameters, SharedParameters};
+use crate::wire::{Download, SharedMode, Upload};
+use calibration::Search;
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -43,9 +50,13 @@ pub struct ServerSettings {
     pub aggregation: Aggregation,
     /// Which updates are used.
     pub admission: Admission,
-    /// Where the federation chooses the prior variance of personal models: of posteriors of this structure, after this
-    /// round.
-    pub prior_search: Option<(PosteriorStructure, u64)>,
+    /// How many networks are trained in turn.
+    pub modes: Modes,
+    /// What the federation chooses on data that clients set aside, where it chooses anything.
+    pub choices: Option<Choices>,
+    /// For the first so many rounds everything that the server holds is shared, then only these parameters of it; none where
+    /// it is always everything.
+    pub narrowed: Option<(u64, Range<usize>)>,
     /// How clients are hidden, where they are: this then decides who takes part and what becomes of updates. No quorum
     /// applies, and no round is skipped.
     pub privacy: Option<Privacy>,
@@ -56,6 +67,8 @@ pub struct ServerSettings {
 pub struct Server {
     settings: ServerSettings,
     state: ServerState,
+    /// What is still to be chosen before the next round, the next first.
+    searches: VecDeque<Search>,
 }
 
 /// What the server knows between rounds: all that a checkpoint needs of it.
@@ -65,10 +78,10 @@ pub struct ServerState {
     pub round: u64,
     /// How many of the newest were skipped, one after another.
     pub skipped_in_a_row: u64,
-    /// The newest shared part.
-    pub shared: Arc<SharedParameters>,
-    /// The prior variance of personal models, once the federation has chosen it.
-    pub prior_variance: Option<f64>,
+    /// The newest shared part of each mode.
+    pub modes: Vec<Arc<SharedParameters>>,
+    /// What the federation has chosen.
+    pub calibration: Calibration,
     /// Where participants and noise are drawn from, where there is privacy: whoever has it can remove the noise. A server
     /// takes one from the system's generator; [`Server::restore`] gives it that of a run that goes on.
     pub privacy_key: Option<SecretKey>,
@@ -85,47 +98,9 @@ pub struct RoundOutcome {
     pub skipped: bool,
 }
 
-/// Why the server cannot go on. Each message is one line.
-#[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// Too few participants returned something usable.
-    #[error(
-        "round {round}: {usable} of {participants} participants returned a usable update, fewer than the quorum of \
-         {needed}; left out: {reasons}"
-    )]
-    Quorum {
-        /// The round.
-        round: u64,
-        /// Usable updates.
-        usable: usize,
-        /// Clients asked.
-        participants: usize,
-        /// Updates needed.
-        needed: usize,
-        /// Who was left out and why.
-        reasons: String,
-    },
-    /// A state whose shared part is of another kind or size.
-    #[error("its shared part: {0}")]
-    OtherShared(#[from] KindError),
-    /// A state without the key that a run with privacy has, or with one where there is none.
-    #[error("{}", if *needed { "it has no privacy key, and the run needs one" } else { "it has a privacy key, and the run has no privacy" })]
-    OtherKey {
-        /// Whether the run has a key.
-        needed: bool,
-    },
-    /// There is no key for privacy.
-    #[error(transparent)]
-    NoEntropy(#[from] NoEntropy),
-    /// A procedure under which something becomes known without noise, where there is privacy.
-    #[error("privacy cannot be had: {0}")]
-    Unprotected(Unprotected),
-}
-
 impl Server {
-    /// A server of `clients` clients before its first round. `initial` are the parameters of the whole network, `layout`
-    /// says where its parts lie, and `participants` clients are sampled for a round.
+    /// A server of `clients` clients before its first round. `initial` are the parameters of the whole network, one for
+    /// each mode, `layout` says where its parts lie, and `participants` clients are sampled for a round.
     ///
     /// # Errors
     /// With privacy: no key from the system, or a procedure that would tell something without noise.
@@ -133,25 +108,30 @@ impl Server {
         config: &Config,
         procedure: &Procedure,
         layout: &Layout,
-        initial: &Parameters,
+        initial: &[Parameters],
         clients: usize,
         participants: usize,
     ) -> Result<Self, ServerError> {
-        let values = initial.values()[procedure.shared.range(layout)].to_vec();
-        let shared = match &procedure.uncertainty {
-            Uncertainty::Laplace(laplace) => {
-                SharedParameters::Gaussian(Gaussian::uniform(values, laplace.alpha))
+        let shared = |initial: &Parameters| {
+            let values = initial.values()[procedure.held().range(layout)].to_vec();
+            match &procedure.uncertainty {
+                Uncertainty::Laplace(laplace) => {
+                    SharedParameters::Gaussian(Gaussian::uniform(values, laplace.alpha))
+                }
+                Uncertainty::MeanField(mean_field) => {
+                    let variance = mean_field.initial_deviation.powi(2);
+                    SharedParameters::Gaussian(Gaussian::uniform(values, variance))
+                }
+                Uncertainty::None | Uncertainty::Samples(_) => SharedParameters::Point(values),
             }
-            Uncertainty::MeanField(mean_field) => {
-                let variance = mean_field.initial_deviation.powi(2);
-                SharedParameters::Gaussian(Gaussian::uniform(values, variance))
-            }
-            Uncertainty::None | Uncertainty::Samples(_) => SharedParameters::Point(values),
         };
         let privacy = settings::privacy(config, procedure, clients, participants);
         if privacy.is_some() {
             if let Some(unprotected) = procedure.unprotected() {
                 return Err(ServerError::Unprotected(unprotected));
+            }
+            if config.calibration.temperature == Temperature::AUTO {
+                return Err(ServerError::Unprotected(Unprotected::TemperatureSearch));
             }
             if config.privacy.delta >= 1.0 / clients as f64 {
                 tracing::warn!(
@@ -161,7 +141,6 @@ impl Server {
                 );
             }
         }
-        let search = procedure.laplace().filter(|_| procedure.searches_prior_variance());
         let settings = ServerSettings {
             clients,
             participants,
@@ -169,22 +148,35 @@ impl Server {
             streams: Streams::new(config.seed),
             aggregation: settings::aggregation(config, procedure),
             admission: settings::admission(config, privacy.is_none()),
-            prior_search: search
-                .map(|laplace| (laplace.structure.clone(), prior_search_round(config.rounds))),
+            modes: procedure.modes,
+            choices: settings::choices(config, procedure),
+            narrowed: procedure.warm_start.map(|stage| (stage.rounds, procedure.shared.range(layout))),
             privacy,
         };
-        Self::with_settings(settings, shared)
+        Self::with_settings(settings, initial.iter().map(shared).collect())
     }
 
-    /// A server of these settings and this shared part before its first round.
+    /// A server of these settings and this shared part of each mode before its first round.
     ///
     /// # Errors
-    /// With privacy: no key from the system.
-    pub fn with_settings(settings: ServerSettings, shared: SharedParameters) -> Result<Self, ServerError> {
+    /// Not as many shared parts as modes. With privacy: no key from the system.
+    pub fn with_settings(
+        settings: ServerSettings,
+        shared: Vec<SharedParameters>,
+    ) -> Result<Self, ServerError> {
+        let (expected, found) = (settings.modes.count, shared.len());
+        if expected != found {
+            return Err(ServerError::OtherModes { expected, found });
+        }
         let privacy_key = settings.privacy.is_some().then(SecretKey::generate).transpose()?;
-        let shared = Arc::new(shared);
-        let state = ServerState { round: 0, skipped_in_a_row: 0, shared, prior_variance: None, privacy_key };
-        Ok(Self { settings, state })
+        let state = ServerState {
+            round: 0,
+            skipped_in_a_row: 0,
+            modes: shared.into_iter().map(Arc::new).collect(),
+            calibration: Calibration::default(),
+            privacy_key,
+        };
+        Ok(Self { settings, state, searches: VecDeque::new() })
     }
 
     /// What it knows between rounds.
@@ -198,19 +190,26 @@ impl Server {
     /// # Errors
     /// A shared part of another kind or size; no key where there is privacy.
     pub fn restore(&mut self, state: ServerState) -> Result<(), ServerError> {
-        self.state.shared.expect_like(&state.shared)?;
+        let (expected, found) = (self.state.modes.len(), state.modes.len());
+        if expected != found {
+            return Err(ServerError::OtherModes { expected, found });
+        }
+        for (own, other) in self.state.modes.iter().zip(&state.modes) {
+            own.expect_like(other)?;
+        }
         let needed = self.settings.privacy.is_some();
         if needed != state.privacy_key.is_some() {
             return Err(ServerError::OtherKey { needed });
         }
         self.state = state;
+        self.searches = self.due_searches();
         Ok(())
     }
 
-    /// The newest shared part.
+    /// The newest shared part of each mode; of a single network there is one.
     #[must_use]
-    pub fn shared(&self) -> &SharedParameters {
-        &self.state.shared
+    pub fn shared(&self) -> &[Arc<SharedParameters>] {
+        &self.state.modes
     }
 
     /// Rounds completed, skipped ones included.
@@ -219,10 +218,10 @@ impl Server {
         self.state.round
     }
 
-    /// The prior variance of personal models that the federation chose; none before it did, or where it is given.
+    /// What the federation chose; nothing before it did, or of what is given.
     #[must_use]
-    pub const fn prior_variance(&self) -> Option<f64> {
-        self.state.prior_variance
+    pub const fn calibration(&self) -> Calibration {
+        self.state.calibration
     }
 
     /// The privacy bound epsilon after the rounds so far, which follows from their number alone; none without privacy, or
@@ -248,37 +247,78 @@ impl Server {
         }
     }
 
-    /// What every participant of the coming round receives.
+    /// What every participant of the coming round receives: the shared part of the mode whose turn it is; after a warm
+    /// start what those receive that have kept something since.
     #[must_use]
     pub fn training_download(&self) -> Download {
-        let round = self.state.round + 1;
+        self.download_of(self.shared_in_round())
+    }
+
+    /// What participants of the coming round receive that have kept nothing so far, where that is more than
+    /// [`Self::training_download`]: after a warm start the whole network, in which theirs begins.
+    #[must_use]
+    pub fn first_download(&self) -> Option<Download> {
+        self.narrow_range().map(|_| self.download_of(Arc::clone(&self.state.modes[self.next_mode()])))
+    }
+
+    fn download_of(&self, shared: Arc<SharedParameters>) -> Download {
+        let mode = self.next_mode();
         Download {
             variances_wanted: self.variances_wanted(),
             data_set_aside: self.data_is_set_aside(),
-            prior_variance: self.state.prior_variance,
-            ..Download::new(round, Arc::clone(&self.state.shared))
+            calibration: self.state.calibration,
+            ..Download::of_modes(self.state.round + 1, vec![SharedMode { mode, shared }])
         }
     }
 
-    /// What a client receives that personalises a model.
+    /// The mode that is trained in the coming round.
+    const fn next_mode(&self) -> usize {
+        self.settings.modes.of_round(self.state.round + 1)
+    }
+
+    /// The parameters that are shared in the coming round, where they are not all that the server holds.
+    fn narrow_range(&self) -> Option<Range<usize>> {
+        let (rounds, range) = self.settings.narrowed.as_ref()?;
+        (self.state.round >= *rounds).then(|| range.clone())
+    }
+
+    /// What is shared in the coming round.
+    fn shared_in_round(&self) -> Arc<SharedParameters> {
+        let shared = &self.state.modes[self.next_mode()];
+        match self.narrow_range() {
+            None => Arc::clone(shared),
+            Some(range) => Arc::new(shared.part(range)),
+        }
+    }
+
+    /// What a client receives that personalises a model: the shared part of every mode.
     #[must_use]
     pub fn personal_download(&self) -> Download {
+        let modes = self.state.modes.iter().enumerate();
+        let modes = modes.map(|(mode, shared)| SharedMode { mode, shared: Arc::clone(shared) }).collect();
         Download {
             data_set_aside: self.data_is_set_aside(),
-            prior_variance: self.state.prior_variance,
-            ..Download::new(self.state.round, Arc::clone(&self.state.shared))
+            calibration: self.state.calibration,
+            ..Download::of_modes(self.state.round, modes)
         }
     }
 
     /// Whether participants of the coming round send variances.
     fn variances_wanted(&self) -> bool {
-        let gaussian = matches!(*self.state.shared, SharedParameters::Gaussian(_));
-        gaussian && self.settings.aggregation.variances_are_due(self.state.round + 1)
+        let round = self.state.round + 1;
+        let shared = &self.state.modes[self.settings.modes.of_round(round)];
+        let gaussian = matches!(**shared, SharedParameters::Gaussian(_));
+        gaussian && self.variances_are_due(round)
     }
 
-    /// Whether clients still set data aside, by which the prior variance will be chosen.
+    /// Whether a round is one in which participants infer variances: every so many of its mode's.
+    fn variances_are_due(&self, round: u64) -> bool {
+        self.settings.aggregation.variances_are_due(self.settings.modes.rounds_of_mode(round))
+    }
+
+    /// Whether clients still set data aside, by which the federation will choose.
     fn data_is_set_aside(&self) -> bool {
-        self.settings.prior_search.as_ref().is_some_and(|(_, due)| self.state.round < *due)
+        self.settings.choices.is_some_and(|choices| self.state.round < choices.after)
     }
 
     /// Completes the round with the updates that can be used; `participants` (ascending) were asked, and `missing` says
@@ -299,29 +339,34 @@ impl Server {
         missing: Vec<LeftOut>,
     ) -> Result<RoundOutcome, ServerError> {
         let round = self.state.round + 1;
-        let variances_wanted = self.variances_wanted();
-        let (settings, state) = (&self.settings, &mut self.state);
-        let call = RoundRequest { round, participants, shared: &state.shared, variances_wanted };
+        let mode = self.next_mode();
+        let (variances_wanted, due) = (self.variances_wanted(), self.variances_are_due(round));
+        let (before, narrow) = (self.shared_in_round(), self.narrow_range());
+        let (settings, state) = (&self.settings, &self.state);
+        let merged = |part: SharedParameters| match narrow {
+            None => part,
+            Some(range) => state.modes[mode].with_part(range, &part),
+        };
+        let call = RoundRequest { round, participants, shared: &before, variances_wanted };
         let (usable, refused) = settings.admission.admit(&call, uploads);
         let left_out: Vec<LeftOut> = missing.into_iter().chain(refused).collect();
         let used: Vec<usize> = usable.iter().map(|upload| upload.client).collect();
         if let (Some(privacy), Some(key)) = (&settings.privacy, &state.privacy_key) {
-            let due = settings.aggregation.variances_are_due(round);
-            state.shared = Arc::new(privacy.mechanism.merge(key, round, &usable, &state.shared, due));
-            (state.round, state.skipped_in_a_row) = (round, 0);
+            let shared = merged(privacy.mechanism.merge(key, round, &usable, &before, due));
+            self.completed(mode, Some(shared));
             return Ok(RoundOutcome { used, left_out, skipped: false });
         }
         let needed = settings.admission.needed(participants.len());
         if usable.len() >= needed {
-            state.shared = Arc::new(settings.aggregation.merge(round, &usable, &state.shared));
-            (state.round, state.skipped_in_a_row) = (round, 0);
+            let shared = merged(settings.aggregation.merge(due, &usable, &before));
+            self.completed(mode, Some(shared));
             return Ok(RoundOutcome { used, left_out, skipped: false });
         }
         let permanent = left_out.iter().filter(|out| !out.kind.is_transient());
         let lost: BTreeSet<usize> = permanent.map(|out| out.client).collect();
         let may_answer_next_time = participants.iter().filter(|&client| !lost.contains(client)).count();
         if may_answer_next_time >= needed && state.skipped_in_a_row < settings.admission.patience {
-            (state.round, state.skipped_in_a_row) = (round, state.skipped_in_a_row + 1);
+            self.completed(mode, None);
             return Ok(RoundOutcome { used: Vec::new(), left_out, skipped: true });
         }
         let reasons = left_out.iter().map(|out| format!("client {} ({})", out.client, out.reason));
@@ -334,32 +379,25 @@ impl Server {
         })
     }
 
-    /// Right after the round in which the prior variance of personal models is to be chosen: what participants receive.
-    /// They score its candidates on the data they set aside.
-    #[must_use]
-    pub fn prior_search(&self) -> Option<Download> {
-        let (structure, due) = self.settings.prior_search.as_ref()?;
-        (self.state.round == *due).then(|| Download {
-            data_set_aside: true,
-            prior_candidates: prior_search::candidates(structure),
-            ..self.personal_download()
-        })
+    /// Goes on to the next round, with a new shared part of the mode, or with none where the round was skipped.
+    fn completed(&mut self, mode: usize, shared: Option<SharedParameters>) {
+        let state = &mut self.state;
+        state.round += 1;
+        match shared {
+            Some(shared) => (state.modes[mode], state.skipped_in_a_row) = (Arc::new(shared), 0),
+            None => state.skipped_in_a_row += 1,
+        }
+        if self.settings.modes.are_common_after(state.round) {
+            let common = Arc::clone(&state.modes[0]);
+            state.modes.fill(common);
+        }
+        self.searches = self.due_searches();
     }
 
-    /// Chooses the prior variance by what participants (ascending) found of the candidates they were sent. The choice is
-    /// none where nobody had data to score by: the typical value is then used. Also returns whose scores were not used,
-    /// and why.
-    pub fn choose_prior_variance(
-        &mut self,
-        participants: &[usize],
-        candidates: Vec<f64>,
-        scores: &[PriorScores],
-    ) -> (Option<PriorChoice>, Vec<LeftOut>) {
-        let (usable, left_out) =
-            prior_search::admit(candidates.len(), self.state.round, participants, scores);
-        let choice = PriorChoice::of(candidates, &usable);
-        self.state.prior_variance = choice.as_ref().map(|choice| choice.chosen);
-        (choice, left_out)
+    /// What is to be chosen between this round and the next, less what was.
+    fn due_searches(&self) -> VecDeque<Search> {
+        let due = self.settings.choices.filter(|choices| choices.after == self.state.round);
+        due.map(|choices| choices.searches(self.state.calibration).collect()).unwrap_or_default()
     }
 }
 

@@ -1,10 +1,12 @@
 //! From a config to how the server averages, which updates it uses, and what privacy it accounts for.
 
+use super::Choices;
 use super::admission::Admission;
 use super::aggregate::Aggregation;
+use super::calibration::calibration_round;
 use super::privacy::{Accountant, Mechanism, Privacy};
 use super::robust::RobustEstimator;
-use crate::config::{AggregateName, Config, VarianceAverage};
+use crate::config::{AggregateName, Config, Temperature, VarianceAverage, Weighting, WeightingName};
 use crate::methods::{Participation, Procedure, Uncertainty};
 use crate::parameters::Part;
 
@@ -26,10 +28,35 @@ pub(super) fn aggregation(config: &Config, procedure: &Procedure) -> Aggregation
         }
     };
     Aggregation {
-        weighting: federation.weighting,
+        weighting: config.weighting(procedure),
         estimator,
         clip: federation.clip,
         ..Aggregation::mean(variance_average, unselected, posterior_interval)
+    }
+}
+
+/// What the federation chooses on data that clients set aside.
+pub(super) fn choices(config: &Config, procedure: &Procedure) -> Option<Choices> {
+    let searched = procedure.laplace().filter(|_| procedure.searches_prior_variance());
+    let prior_variance = searched.map(|laplace| laplace.structure.typical_prior_variance());
+    let temperature = config.calibration.temperature == Temperature::AUTO;
+    let after = calibration_round(config.rounds);
+    let modes = procedure.modes;
+    (temperature || prior_variance.is_some()).then_some(Choices { after, prior_variance, temperature, modes })
+}
+
+impl Config {
+    /// How much a participant counts in the average. Where that is left to the method, noise and robust estimates, which
+    /// are worked out for participants that count alike, come first.
+    #[must_use]
+    pub fn weighting(&self, procedure: &Procedure) -> Weighting {
+        let alike = self.privacy.is_on() || self.federation.aggregate != AggregateName::Mean;
+        match self.federation.weighting {
+            WeightingName::Uniform => Weighting::Uniform,
+            WeightingName::Samples => Weighting::Samples,
+            WeightingName::Method if alike => Weighting::Uniform,
+            WeightingName::Method => procedure.weighting,
+        }
     }
 }
 
@@ -53,7 +80,7 @@ pub(super) fn privacy(
     participants: usize,
 ) -> Option<Privacy> {
     let privacy = config.privacy;
-    if !privacy.is_on() || procedure.shared == Part::Nothing {
+    if !privacy.is_on() || procedure.held() == Part::Nothing {
         return None;
     }
     let expected = match procedure.participation {

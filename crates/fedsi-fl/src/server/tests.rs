@@ -22,10 +22,12 @@ fn of(shared: SharedParameters, aggregation: Aggregation, admission: Admission) 
         streams: Streams::new(1),
         aggregation,
         admission,
-        prior_search: None,
+        modes: Modes::ONE,
+        choices: None,
+        narrowed: None,
         privacy: None,
     };
-    Server::with_settings(settings, shared).unwrap()
+    Server::with_settings(settings, vec![shared]).unwrap()
 }
 
 fn admission(quorum: f64) -> Admission {
@@ -43,10 +45,10 @@ fn averages_are_uniform_or_by_samples() {
     let uploads = [upload(0, 1, vec![1.0, 2.0]), upload(1, 3, vec![5.0, -2.0])];
     let mut uniform = server(2, Weighting::Uniform);
     assert!(complete(&mut uniform, 2, &uploads).unwrap().is_empty());
-    assert_eq!(uniform.shared().values(), [3.0, 0.0]);
+    assert_eq!(uniform.shared()[0].values(), [3.0, 0.0]);
     let mut by_samples = server(2, Weighting::Samples);
     complete(&mut by_samples, 2, &uploads).unwrap();
-    assert_eq!(by_samples.shared().values(), [4.0, -1.0]);
+    assert_eq!(by_samples.shared()[0].values(), [4.0, -1.0]);
     assert_eq!(by_samples.round(), 1);
 }
 
@@ -70,7 +72,7 @@ fn unusable_updates_are_left_out_and_named() {
     assert!(left_out[0].reason.contains("NaN"), "{}", left_out[0].reason);
     assert!(left_out[1].reason.contains("2 values, expected 1"), "{}", left_out[1].reason);
     assert!(left_out[2].reason.contains("round 7"), "{}", left_out[2].reason);
-    assert_eq!(server.shared().values(), [2.0]);
+    assert_eq!(server.shared()[0].values(), [2.0]);
 }
 
 fn gaussian_parameters() -> SharedParameters {
@@ -89,8 +91,8 @@ fn variances_come_where_they_are_expected() {
     assert_eq!(left_out.iter().map(|out| out.client).collect::<Vec<_>>(), [1, 2]);
     assert!(left_out[0].reason.contains("no variances"), "{}", left_out[0].reason);
     assert_eq!(
-        gaussian.shared(),
-        &SharedParameters::Gaussian(Gaussian { mean: vec![2.0], variance: vec![0.5] })
+        *gaussian.shared()[0],
+        SharedParameters::Gaussian(Gaussian { mean: vec![2.0], variance: vec![0.5] })
     );
     // In every third round only: before that the server keeps what it has.
     let rare = Aggregation { posterior_interval: 3, ..aggregation };
@@ -100,7 +102,7 @@ fn variances_come_where_they_are_expected() {
         let sent = if round == 3 { variances(vec![0.5]) } else { None };
         let sent = [Upload { round, ..with(0, sent) }];
         assert!(complete(&mut server_of_rare, 1, &sent).unwrap().is_empty());
-        let variance = server_of_rare.shared().variance();
+        let variance = server_of_rare.shared()[0].variance();
         assert_eq!(variance, Some(&[if round == 3 { 0.5 } else { 1.0 }][..]), "round {round}");
     }
     let mut point = server(1, Weighting::Uniform);
@@ -130,7 +132,7 @@ fn patience_is_for_silence_and_ends() {
         let completed = short(&mut server).unwrap();
         assert!(completed.skipped && completed.used.is_empty() && completed.left_out.len() == 2);
         assert_eq!((server.round(), server.state.skipped_in_a_row), (skipped, skipped));
-        assert_eq!(server.shared().values(), [0.0]);
+        assert_eq!(server.shared()[0].values(), [0.0]);
     }
     let before = server.clone();
     let error = short(&mut server).unwrap_err().to_string();
@@ -153,7 +155,7 @@ proptest! {
             let of = |uploads: &[Upload]| {
                 let mut server = server(4, weighting);
                 complete(&mut server, uploads.len(), uploads).unwrap();
-                server.shared().values().to_vec()
+                server.shared()[0].values().to_vec()
             };
             let mean = of(&uploads);
             let reversed: Vec<Upload> = uploads.iter().rev().cloned().collect();
@@ -181,4 +183,40 @@ fn participants_are_drawn_without_replacement_and_alike_over_rounds() {
     }
     assert!(times.iter().all(|&count| (900..1100).contains(&count)), "unfair: {times:?}");
     assert_eq!(sample_participants(&streams, 5, 12, 4), sample_participants(&streams, 5, 12, 4));
+}
+
+/// Clients with the same number of samples count alike, to the bit, however they are weighed.
+#[test]
+fn equal_clients_weigh_the_same_either_way() {
+    for count in [1, 3, 7, 10] {
+        for samples in [1, 7, 250, 4500] {
+            let uploads: Vec<Upload> = (0..count)
+                .map(|client| upload(client, samples, vec![0.1 + client as f32 / 3.0, -1e-3 * client as f32]))
+                .collect();
+            let participants: Vec<usize> = (0..count).collect();
+            let merged = |weighting| {
+                let mut server = server(2, weighting);
+                server.complete(&participants, &uploads, Vec::new()).unwrap();
+                server.shared()[0].as_ref().clone()
+            };
+            assert_eq!(merged(Weighting::Uniform), merged(Weighting::Samples), "{count} x {samples}");
+        }
+    }
+}
+
+/// After its first rounds the server averages a part of what it holds, and leaves the rest as it was.
+#[test]
+fn a_narrowed_server_shares_a_part_of_what_it_holds() {
+    let mut server = server(3, Weighting::Uniform);
+    server.settings.narrowed = Some((1, 1..3));
+    assert_eq!(server.first_download(), None);
+    server.complete(&[0], &[upload(0, 1, vec![1.0, 2.0, 3.0])], Vec::new()).unwrap();
+    assert_eq!(server.training_download().modes[0].shared.values(), [2.0, 3.0]);
+    assert_eq!(server.first_download().unwrap().modes[0].shared.values(), [1.0, 2.0, 3.0]);
+    let whole = Upload { round: 2, ..upload(0, 1, vec![9.0; 3]) };
+    let part = Upload { round: 2, ..upload(1, 1, vec![5.0, 6.0]) };
+    let outcome = server.complete(&[0, 1], &[whole, part], Vec::new()).unwrap();
+    assert_eq!((outcome.used, outcome.left_out[0].client), (vec![1], 0), "the whole is refused");
+    assert_eq!(server.shared()[0].values(), [1.0, 5.0, 6.0]);
+    assert_eq!(server.personal_download().modes[0].shared.values(), [1.0, 5.0, 6.0]);
 }

@@ -113,7 +113,7 @@ impl Simulation {
                     let problem = evaluated.predictions.is_none().then_some(ClientError::PredictionsDiverged);
                     (Some(*evaluated), problem)
                 }
-                Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) => {
+                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) => {
                     (None, Some(ClientError::OtherResult))
                 }
                 Err(error) => (None, Some(error)),

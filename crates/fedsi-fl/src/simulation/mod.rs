@@ -124,13 +124,14 @@ impl Simulation {
         &self.server
     }
 
-    /// The network as a client that never took part would start it: the initial parameters, and the newest
+    /// Each mode's network as a client that never took part would start it: the initial parameters, and the newest
     /// shared part.
     ///
     /// # Errors
     /// None in a simulation, whose server and clients are made for each other.
-    pub fn global_parameters(&self) -> Result<Parameters, ClientError> {
-        self.client.global_parameters(self.server.shared())
+    pub fn global_parameters(&self) -> Result<Vec<Parameters>, ClientError> {
+        let modes = self.server.personal_download().modes;
+        modes.iter().map(|shared| self.client.global_parameters(shared)).collect()
     }
 
     /// The personal model of a client that joins after training, from its own data alone. `client` is the key of its
@@ -151,13 +152,17 @@ impl Simulation {
     fn run_tasks(
         &self,
         clients: &[usize],
-        download: &Arc<Download>,
+        downloads: impl Into<Downloads>,
         work: impl Fn(usize) -> Work + Send + Sync,
         mut each: impl FnMut(Outcome) -> Result<(), SimulationError>,
     ) -> Result<(), SimulationError> {
         let lost: Mutex<Option<StoreError>> = Mutex::new(None);
+        let downloads = downloads.into();
         let task = |&client: &usize| match self.store.get(client) {
-            Ok(kept) => Some(Task { client, work: work(client), download: Arc::clone(download), kept }),
+            Ok(kept) => {
+                let download = Arc::clone(downloads.of(kept.as_ref()));
+                Some(Task { client, work: work(client), download, kept })
+            }
             Err(error) => {
                 *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 None
@@ -188,6 +193,25 @@ impl Simulation {
         waiting
             .into_iter()
             .try_for_each(|client| each(Outcome { client, result: Err(ClientError::NoAnswer) }))
+    }
+}
+
+/// What clients receive: all the same, or those that have kept nothing so far something else.
+#[derive(Clone)]
+struct Downloads {
+    usual: Arc<Download>,
+    first: Option<Arc<Download>>,
+}
+
+impl Downloads {
+    fn of(&self, kept: Option<&Parameters>) -> &Arc<Download> {
+        self.first.as_ref().filter(|_| kept.is_none()).unwrap_or(&self.usual)
+    }
+}
+
+impl From<&Arc<Download>> for Downloads {
+    fn from(download: &Arc<Download>) -> Self {
+        Self { usual: Arc::clone(download), first: None }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::client::{LaplaceSummary, PosteriorSummary, Validation};
-use crate::server::{Exclusion, LeftOut, PriorChoice};
+use crate::server::{CalibrationChoice, Exclusion, LeftOut};
 use crate::wire::{Traffic, Variances};
 
 /// One round.
@@ -13,6 +14,9 @@ use crate::wire::{Traffic, Variances};
 pub struct RoundRecord {
     /// Counted from 1.
     pub round: u64,
+    /// The mode that was trained, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<usize>,
     /// Mean training loss a sample over the last local epoch, averaged over the participants that were used.
     pub train_loss: Option<f64>,
     /// Scores on held-out training data, where `validation.fraction` is above 0.
@@ -21,9 +25,9 @@ pub struct RoundRecord {
     /// What participants' posteriors were like, for the methods that infer one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnetwork: Option<SubnetworkRecord>,
-    /// How the prior variance of personal models was chosen, in the round that did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calibration: Option<PriorChoice>,
+    /// What the federation chose on data set aside, in the round that did.
+    #[serde(default, deserialize_with = "choices", skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<CalibrationChoice>,
     /// Wall clock by phase.
     pub seconds: RoundSeconds,
     /// Who was drawn.
@@ -40,6 +44,14 @@ pub struct RoundRecord {
     pub bytes: Traffic,
 }
 
+/// For serde: choices in the present form. Runs of 0.1 recorded one choice in a form of its own, which nothing reads.
+fn choices<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<CalibrationChoice>, D::Error> {
+    match serde_json::Value::deserialize(input)? {
+        list @ serde_json::Value::Array(_) => serde_json::from_value(list).map_err(D::Error::custom),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// For serde: whether to leave a flag out.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's own signature
 const fn is_false(flag: &bool) -> bool {
@@ -52,7 +64,7 @@ pub struct RoundSeconds {
     /// Local training: the round's work less its posteriors.
     pub train: f64,
     /// Posteriors: their share of what all clients did, times the wall clock of that; and, in the round that does,
-    /// choosing their prior variance.
+    /// what the federation chooses on data set aside.
     pub posterior: f64,
     /// Everything the server does.
     pub aggregate: f64,

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Simulation;
 use super::faults::RoundFaults;
 use super::record::{RoundRecord, RoundSeconds, SubnetworkRecord};
+use super::{Downloads, Simulation};
+use crate::calibration::Candidates;
 use crate::client::{ClientError, PosteriorSummary, Validation, WorkSeconds};
 use crate::error::SimulationError;
 use crate::executor::{Outcome, TaskResult, Work};
 use crate::parameters::Part;
-use crate::server::{Exclusion, LeftOut, PriorChoice, RoundOutcome};
-use crate::wire::{Download, Traffic, Upload, Variances};
+use crate::server::{CalibrationChoice, Exclusion, LeftOut, RoundOutcome};
+use crate::wire::{Traffic, Upload, Variances};
 
 /// What a participant reports of a round besides its upload and what it keeps.
 #[derive(Clone, Copy)]
@@ -34,12 +35,15 @@ impl Simulation {
         let started = Instant::now();
         let round = self.server.round() + 1;
         let participants = self.server.participants();
-        let sends = self.client.procedure().shared != Part::Nothing;
+        let sends = self.client.procedure().held() != Part::Nothing;
         let faults = RoundFaults::draw(&self.config.faults, &self.streams, round, &participants, sends);
         let at_work = faults.at_work(&participants);
-        let download = Arc::new(self.server.training_download());
-        let down = download.encoded_len() as u64 * participants.len() as u64;
-        let mut returns = self.train_participants(&at_work, &download)?;
+        let downloads = Downloads {
+            usual: Arc::new(self.server.training_download()),
+            first: self.server.first_download().map(Arc::new),
+        };
+        let down = self.downloaded_bytes(&participants, &downloads)?;
+        let mut returns = self.train_participants(&at_work, &downloads)?;
         let worked = started.elapsed().as_secs_f64();
         let mut posterior = worked * posterior_share(&returns);
         let train = worked - posterior;
@@ -81,15 +85,17 @@ impl Simulation {
 
         let searching = Instant::now();
         let mut bytes = if sends { Traffic { up, down } } else { Traffic::default() };
-        let calibration = self.search_prior_variance(&faults.in_time(&participants), &mut bytes)?;
-        if calibration.is_some() {
+        let calibration = self.calibrate(&faults.in_time(&participants), &mut bytes)?;
+        if !calibration.is_empty() {
             posterior += searching.elapsed().as_secs_f64();
         }
         Ok(RoundRecord {
             round,
+            mode: (self.client.procedure().modes.count > 1)
+                .then(|| self.client.procedure().modes.of_round(round)),
             train_loss: (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64),
             validation: pool_validations(&validations),
-            subnetwork: SubnetworkRecord::of(&posteriors, &sent, self.server.shared().values().len()),
+            subnetwork: SubnetworkRecord::of(&posteriors, &sent, self.server.shared()[0].values().len()),
             calibration,
             seconds: RoundSeconds { train, posterior, aggregate },
             participants,
@@ -100,40 +106,56 @@ impl Simulation {
         })
     }
 
+    /// What participants receive in all.
+    fn downloaded_bytes(
+        &self,
+        participants: &[usize],
+        downloads: &Downloads,
+    ) -> Result<u64, SimulationError> {
+        let usual = downloads.usual.encoded_len() as u64;
+        let Some(first) = &downloads.first else { return Ok(usual * participants.len() as u64) };
+        let mut bytes = 0;
+        for &client in participants {
+            bytes += if self.store.get(client)?.is_some() { usual } else { first.encoded_len() as u64 };
+        }
+        Ok(bytes)
+    }
+
     /// The local training of these clients. What each would keep is staged as it comes.
     fn train_participants(
         &self,
         clients: &[usize],
-        download: &Arc<Download>,
+        downloads: &Downloads,
     ) -> Result<Returns, SimulationError> {
-        let kept = self.client.procedure().kept.range(self.client.network().layout());
+        let round = downloads.usual.round;
+        let kept = self.client.procedure().kept_in(round).range(self.client.network().layout());
         let keeps = !kept.is_empty();
         let mut returns = Returns::new();
         self.run_tasks(
             clients,
-            download,
+            downloads.clone(),
             |_| Work::Train,
             |Outcome { client, result }| {
                 let returned = match result {
                     Ok(TaskResult::Trained(trained))
-                        if trained.upload.client != client || trained.upload.round != download.round =>
+                        if trained.upload.client != client || trained.upload.round != round =>
                     {
                         Err(ClientError::OtherResult)
                     }
                     Ok(TaskResult::Trained(trained))
-                        if self.client.initial().expect_part(&kept, &trained.kept).is_err() =>
+                        if self.client.initial()[0].expect_part(&kept, &trained.kept).is_err() =>
                     {
                         Err(ClientError::OtherResult)
                     }
                     Ok(TaskResult::Trained(trained)) => {
                         if keeps {
-                            self.store.stage(client, trained.kept, download.round)?;
+                            self.store.stage(client, trained.kept, round)?;
                         }
                         let (posterior, validation) = (trained.posterior, trained.validation);
                         let report = Report { posterior, validation, seconds: trained.seconds };
                         Ok((trained.upload, report))
                     }
-                    Ok(TaskResult::PriorScores(_) | TaskResult::Evaluated(_)) => {
+                    Ok(TaskResult::CalibrationScores(_) | TaskResult::Evaluated(_)) => {
                         Err(ClientError::OtherResult)
                     }
                     Err(error) => Err(error),
@@ -164,7 +186,7 @@ impl Simulation {
             ),
             Err(_) => (BTreeSet::new(), BTreeSet::new(), false),
         };
-        let keeps = self.client.procedure().kept != Part::Nothing;
+        let keeps = self.client.procedure().kept_in(round) != Part::Nothing;
         for (client, _) in reports.iter().filter(|_| keeps) {
             // What a client learned is its own, also where its message was lost or the round came to nothing: it does
             // not know. What the server refuses of a client that works as it should is not to be trusted.
@@ -195,44 +217,61 @@ impl Simulation {
         }
     }
 
-    /// In the round where that is due, chooses the prior variance of personal models on what `participants` set
-    /// aside; from the next round on they train on that data as well.
-    fn search_prior_variance(
+    /// In the round where that is due, chooses what the federation chooses on what `participants` set aside; from the
+    /// next round on they train on that data as well.
+    fn calibrate(
         &mut self,
         participants: &[usize],
         bytes: &mut Traffic,
-    ) -> Result<Option<PriorChoice>, SimulationError> {
-        let Some(download) = self.server.prior_search() else { return Ok(None) };
-        let (round, candidates) = (download.round, download.prior_candidates.clone());
-        bytes.down += download.encoded_len() as u64 * participants.len() as u64;
-        let mut found = BTreeMap::new();
-        let work = |_| Work::ScorePriorVariances;
-        self.run_tasks(participants, &Arc::new(download), work, |Outcome { client, result }| {
-            let problem = match result {
-                Ok(TaskResult::PriorScores(scores)) => {
-                    found.insert(client, scores);
-                    return Ok(());
+    ) -> Result<Vec<CalibrationChoice>, SimulationError> {
+        let mut choices = Vec::new();
+        while let Some(download) = self.server.calibration_download() {
+            let round = download.round;
+            let what = download.candidates.as_ref().map_or("", Candidates::name);
+            bytes.down += download.encoded_len() as u64 * participants.len() as u64;
+            let mut found = BTreeMap::new();
+            let work = |_| Work::ScoreCandidates;
+            self.run_tasks(participants, &Arc::new(download.clone()), work, |Outcome { client, result }| {
+                let problem = match result {
+                    Ok(TaskResult::CalibrationScores(scores)) => {
+                        found.insert(client, scores);
+                        return Ok(());
+                    }
+                    Ok(TaskResult::Trained(_) | TaskResult::Evaluated(_)) => ClientError::OtherResult,
+                    Err(error) => error,
+                };
+                match problem {
+                    // Small clients have none to set aside.
+                    ClientError::NothingSetAside => tracing::info!(round, client, "{problem}"),
+                    _ => tracing::warn!(round, client, "not used to choose the {what}: {problem}"),
                 }
-                Ok(TaskResult::Trained(_) | TaskResult::Evaluated(_)) => ClientError::OtherResult,
-                Err(error) => error,
-            };
-            tracing::warn!(round, client, "not used to choose the prior variance: {problem}");
-            Ok(())
-        })?;
-        let scores: Vec<_> = found.into_values().collect();
-        bytes.up += scores.iter().map(|scores| scores.encoded_len() as u64).sum::<u64>();
-        let (choice, left_out) = self.server.choose_prior_variance(participants, candidates, &scores);
-        for LeftOut { client, reason, .. } in left_out {
-            tracing::warn!(round, client, "not used to choose the prior variance: {reason}");
+                Ok(())
+            })?;
+            let scores: Vec<_> = found.into_values().collect();
+            bytes.up += scores.iter().map(|scores| scores.encoded_len() as u64).sum::<u64>();
+            let (choice, left_out) = self.server.choose(participants, &scores);
+            for LeftOut { client, reason, .. } in left_out {
+                tracing::warn!(round, client, "not used to choose the {what}: {reason}");
+            }
+            match &choice {
+                Some(choice) => tracing::info!(round, "{what} of personal models: {:.3}", choice.chosen),
+                None if self
+                    .server
+                    .calibration_download()
+                    .is_some_and(|next| next.candidates.as_ref().map(Candidates::name) == Some(what)) =>
+                {
+                    tracing::info!(round, "no {what} that was tried is best: more are tried");
+                }
+                None => {
+                    tracing::warn!(
+                        round,
+                        "no client had data to choose a {what} by; the typical one is used"
+                    );
+                }
+            }
+            choices.extend(choice);
         }
-        match &choice {
-            Some(choice) => tracing::info!(round, "prior variance of personal models: {:.3}", choice.chosen),
-            None => tracing::warn!(
-                round,
-                "no client had data to choose a prior variance by; the typical one is used"
-            ),
-        }
-        Ok(choice)
+        Ok(choices)
     }
 }
 

@@ -91,7 +91,7 @@ impl Simulation {
         }
         let ClientStates::Held(states) = states else { return Ok(()) };
         let range = self.client.procedure().kept.range(self.client.network().layout());
-        let mut whole: Parameters = self.client.initial().clone();
+        let mut whole: Parameters = self.client.initial()[0].clone();
         for (&client, state) in states {
             whole.put(range.clone(), state).map_err(|source| SnapshotError::Kept { client, source })?;
         }

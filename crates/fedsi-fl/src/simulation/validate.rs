@@ -38,7 +38,7 @@ impl Simulation {
                     }
                     None => ClientError::PredictionsDiverged,
                 },
-                Ok(TaskResult::Trained(_) | TaskResult::PriorScores(_)) => ClientError::OtherResult,
+                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) => ClientError::OtherResult,
                 Err(error) => error,
             };
             tracing::info!(client, "no held-out scores: {problem}");

@@ -7,8 +7,8 @@ use thiserror::Error;
 use super::tensors::{NamedTensor, TensorFile, TensorFileError, tensor_bytes};
 use crate::parameters::KindError;
 
-/// The version of all messages that this fedsi writes and reads. Version 1 was fedsi 0.1's.
-pub const VERSION: u32 = 2;
+/// The version of all messages that this fedsi writes and reads. Version 1 was fedsi 0.1's; version 2 had one network.
+pub const VERSION: u32 = 3;
 
 /// Why bytes are not the message that was expected. Each message is one line.
 #[derive(Debug, Error)]

@@ -4,25 +4,28 @@
 //! kind of message and the version of the format. The simulation counts the bytes of messages without writing them; a
 //! deployment sends just these.
 
+mod calibration_scores;
 mod download;
 mod header;
 mod parameters;
-mod prior_scores;
+mod strangeness;
 mod tensors;
 #[cfg(test)]
 mod tests;
 mod upload;
 
-pub use download::Download;
+pub use calibration_scores::CalibrationScores;
+pub use download::{Download, SharedMode};
 pub use header::{VERSION, WireError};
 pub(crate) use header::{decode, encode};
 pub use parameters::{
     PosteriorHeader, decode_parameters, encode_parameters, posterior_tensors, read_kept, read_posterior,
     read_shared,
 };
-pub use prior_scores::PriorScores;
+pub use strangeness::{read_strangeness, strangeness_tensors};
 pub use tensors::{
-    NamedTensor, TensorFile, TensorFileError, checked_tensor_bytes, parameter_tensors, tensor_bytes,
+    NamedTensor, TensorFile, TensorFileError, checked_tensor_bytes, mode_prefix, parameter_tensors,
+    tensor_bytes,
 };
 pub use upload::{Upload, VarianceError, Variances};
 

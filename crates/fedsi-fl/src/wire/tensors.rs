@@ -1,6 +1,8 @@
 //! Tensors as bytes: safetensors with one metadata entry, `fedsi`, that holds JSON. The only place that converts them;
 //! what the tensors and the entry mean is known by the modules that use it. Messages and files alike are made of this.
 
+use std::sync::Arc;
+
 use fedsi_data::hexadecimal;
 use fedsi_nn::Layout;
 use safetensors::tensor::{Dtype, TensorView};
@@ -91,8 +93,10 @@ impl TensorFileError {
 /// A tensor file's bytes, parsed: tensors are converted when asked for.
 #[derive(Debug)]
 pub struct TensorFile<'a> {
-    tensors: SafeTensors<'a>,
+    tensors: Arc<SafeTensors<'a>>,
     entry: Option<String>,
+    /// What the names of its tensors begin with, and is left out of them.
+    prefix: String,
 }
 
 impl<'a> TensorFile<'a> {
@@ -103,7 +107,15 @@ impl<'a> TensorFile<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, TensorFileError> {
         let (_, header) = SafeTensors::read_metadata(bytes)?;
         let entry = header.metadata().as_ref().and_then(|map| map.get(ENTRY)).cloned();
-        Ok(Self { tensors: SafeTensors::deserialize(bytes)?, entry })
+        let tensors = Arc::new(SafeTensors::deserialize(bytes)?);
+        Ok(Self { tensors, entry, prefix: String::new() })
+    }
+
+    /// The tensors whose names begin with `prefix`, without it.
+    #[must_use]
+    pub fn within(&self, prefix: &str) -> Self {
+        let prefix = format!("{}{prefix}", self.prefix);
+        Self { tensors: Arc::clone(&self.tensors), entry: self.entry.clone(), prefix }
     }
 
     /// The metadata entry.
@@ -123,8 +135,9 @@ impl<'a> TensorFile<'a> {
         let entry = self.entry.as_deref().ok_or(TensorFileError::NoEntry)?;
         let (content, found) = split_checksum(entry).ok_or(TensorFileError::NoChecksum)?;
         let mut tensors: Vec<(&str, TensorView<'a>)> = Vec::new();
-        for name in self.names() {
-            tensors.push((name, self.tensor(name)?));
+        for name in self.tensors.names() {
+            let missing = |_| TensorFileError::Missing { name: name.to_owned() };
+            tensors.push((name, self.tensors.tensor(name).map_err(missing)?));
         }
         let tensors = tensors.iter().map(|(name, view)| (*name, view.dtype(), view.shape(), view.data()));
         if checksum(content, tensors.collect()) == found { Ok(()) } else { Err(TensorFileError::Checksum) }
@@ -133,13 +146,14 @@ impl<'a> TensorFile<'a> {
     /// The names of all tensors, in no particular order.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        self.tensors.names()
+        let names = self.tensors.names().into_iter();
+        names.filter_map(|name| name.strip_prefix(self.prefix.as_str())).collect()
     }
 
     /// Whether there is a tensor of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.tensors.tensor(name).is_ok()
+        self.tensor(name).is_ok()
     }
 
     /// A tensor's shape.
@@ -232,7 +246,8 @@ impl<'a> TensorFile<'a> {
     }
 
     fn tensor(&self, name: &str) -> Result<TensorView<'a>, TensorFileError> {
-        self.tensors.tensor(name).map_err(|_| TensorFileError::Missing { name: name.to_owned() })
+        let name = format!("{}{name}", self.prefix);
+        self.tensors.tensor(&name).map_err(|_| TensorFileError::Missing { name })
     }
 
     fn data(&self, name: &str, expected: Dtype) -> Result<&'a [u8], TensorFileError> {
@@ -288,11 +303,25 @@ impl NamedTensor {
         Self { name: name.to_owned(), kind: Dtype::U8, shape, bytes }
     }
 
+    /// The same under a longer name.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.name.insert_str(0, prefix);
+        self
+    }
+
     /// The same values in another shape.
     #[must_use]
     pub fn shaped(self, shape: Vec<usize>) -> Self {
         Self { shape, ..self }
     }
+}
+
+/// What the names of a mode's tensors begin with in a file of several: nothing for the first, so that a single network's are
+/// under PyTorch's names.
+#[must_use]
+pub fn mode_prefix(mode: usize) -> String {
+    if mode == 0 { String::new() } else { format!("mode.{mode}.") }
 }
 
 /// A network's parameters, under PyTorch's names.

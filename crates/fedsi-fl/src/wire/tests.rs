@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::calibration::{Calibration, CandidateScore, Candidates};
 use crate::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
 
 /// Numbers of any size; NaN is not equal to itself.
@@ -58,13 +59,17 @@ proptest! {
 
     #[test]
     fn downloads_survive_the_journey_and_their_length_is_known(
-        round: u64, shared in shared_parameters(), variances_wanted: bool, data_set_aside: bool,
+        round: u64, shared in shared_parameters(), modes in vec(any::<usize>(), 1..4),
+        variances_wanted: bool, data_set_aside: bool,
         prior_variance in proptest::option::of(1e-300..1e300_f64),
-        prior_candidates in vec(1e-300..1e300_f64, 0..20),
+        temperature in proptest::option::of(1e-300..1e300_f64),
+        values in proptest::option::of(vec(1e-300..1e300_f64, 0..20)),
     ) {
-        let shared = Arc::new(shared);
+        let modes = modes.into_iter().map(|mode| SharedMode { mode, shared: Arc::new(shared.clone()) }).collect();
+        let calibration = Calibration { prior_variance, temperature, mixture_temperature: temperature };
+        let candidates = values.map(Candidates::Temperatures);
         let download =
-            Download { round, shared, variances_wanted, data_set_aside, prior_variance, prior_candidates };
+            Download { round, modes, variances_wanted, data_set_aside, calibration, candidates };
         let bytes = download.encode().unwrap();
         prop_assert_eq!(bytes.len(), download.encoded_len());
         prop_assert_eq!(Download::decode(&bytes).unwrap(), download);
@@ -77,20 +82,22 @@ proptest! {
     }
 
     #[test]
-    fn prior_scores_survive_the_journey_and_their_length_is_known(
+    fn calibration_scores_survive_the_journey_and_their_length_is_known(
         round: u64, client: usize, samples: usize, losses in vec(-1e300..1e300_f64, 0..20),
     ) {
-        let scores = PriorScores { round, client, samples, losses };
+        let score = |loss| CandidateScore { loss, excess: -loss };
+        let candidates = losses.into_iter().map(score).collect();
+        let scores = CalibrationScores { round, client, samples, candidates };
         let bytes = scores.encode().unwrap();
         prop_assert_eq!(bytes.len(), scores.encoded_len());
-        prop_assert_eq!(PriorScores::decode(&bytes).unwrap(), scores);
+        prop_assert_eq!(CalibrationScores::decode(&bytes).unwrap(), scores);
     }
 
     #[test]
     fn no_bytes_make_decoding_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = Upload::decode(&bytes);
         let _ = Download::decode(&bytes);
-        let _ = PriorScores::decode(&bytes);
+        let _ = CalibrationScores::decode(&bytes);
         let _ = decode_parameters(&bytes);
     }
 
@@ -98,14 +105,14 @@ proptest! {
     fn a_damaged_message_is_an_error_or_a_message(at in 0_usize..400, value: u8, kept in kept_parameters()) {
         let upload = Upload { round: 3, client: 4, samples: 5, loss: Some(0.5), shared: vec![1.0; 30], variances: None };
         let download = Download::new(3, Arc::new(SharedParameters::Gaussian(Gaussian::uniform(vec![1.0; 30], 0.5))));
-        let scores = PriorScores { round: 2, client: 1, samples: 3, losses: vec![0.5, 0.25] };
+        let scores = CalibrationScores { round: 2, client: 1, samples: 3, candidates: vec![CandidateScore::default(); 2] };
         let damaged = |mut bytes: Vec<u8>| {
             if let Some(byte) = bytes.get_mut(at) { *byte = value; }
             bytes
         };
         let _ = Upload::decode(&damaged(upload.encode().unwrap()));
         let _ = Download::decode(&damaged(download.encode().unwrap()));
-        let _ = PriorScores::decode(&damaged(scores.encode().unwrap()));
+        let _ = CalibrationScores::decode(&damaged(scores.encode().unwrap()));
         let _ = decode_parameters(&damaged(encode_parameters(&kept).unwrap()));
     }
 }
@@ -139,7 +146,7 @@ fn parts_that_do_not_fit_each_other_are_refused() {
         let posterior = serde_json::json!({ "covariance": "mean-field" });
         let header = serde_json::json!({
             "message": kind, "version": VERSION, "round": 1, "client": 0, "samples": 1, "posterior": posterior,
-            "variances_wanted": false, "data_set_aside": false, "prior_variance": null,
+            "variances_wanted": false, "data_set_aside": false, "modes": [0], "calibration": {},
         });
         read(&tensor_bytes(tensors, Some(&header)).unwrap()).unwrap().to_string()
     };

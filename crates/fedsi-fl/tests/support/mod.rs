@@ -77,6 +77,8 @@ pub fn config(method: &str, participants: usize) -> Config {
     config.fedsi.posterior_interval = 1;
     // A few samples say little against ten times a prior.
     (config.pfedbayes.zeta, config.bpfed.zeta) = (1.0, 0.1);
+    // Tests of a first stage and of a last chain ask for them.
+    (config.lg_fedavg.warm_start, config.fedpop.final_steps) = (0.0, 0);
     config
 }
 
@@ -101,7 +103,7 @@ pub fn personal_models(config: Config, federation: Arc<dyn Federation>, rounds: 
     for _ in 0..rounds {
         simulation.round().unwrap();
     }
-    models(&simulation).into_iter().map(|model| model.parameters.values().to_vec()).collect()
+    models(&simulation).into_iter().map(|model| model.parameters().values().to_vec()).collect()
 }
 
 /// Every client's personal model.
@@ -128,5 +130,5 @@ pub fn try_evaluate(simulation: &Simulation) -> Result<Vec<ClientEvaluation>, Si
 
 /// The values of the whole network as a client that never took part would start it.
 pub fn global_values(simulation: &Simulation) -> Vec<f32> {
-    simulation.global_parameters().unwrap().values().to_vec()
+    simulation.global_parameters().unwrap()[0].values().to_vec()
 }

@@ -17,6 +17,10 @@ pub struct FedpopConfig {
     pub discard: usize,
     /// Step size, above 0. Chains diverge where it is above 4 over the largest curvature.
     pub step: f64,
+    /// Steps of the chain that is run at the end, on the final body: the first half is discarded, and of the rest as many
+    /// as `samples` are kept, evenly spaced. Their passes stop at the features. 0: the samples of the last rounds are used,
+    /// which are of other bodies.
+    pub final_steps: usize,
     /// Prior variance of the head's parameters, above 0.
     pub prior_variance: f64,
     /// Newest samples of the head that a client keeps and predicts with.
@@ -25,8 +29,9 @@ pub struct FedpopConfig {
 }
 
 impl FedpopConfig {
+    /// Steps a round and the prior as published; the step and the last chain so that it mixes (docs/baselines.md).
     pub(in crate::config) const DEFAULTS: Self =
-        Self { steps: 10, discard: 5, step: 1e-4, prior_variance: 1.0, samples: 30 };
+        Self { steps: 10, discard: 5, step: 1e-2, final_steps: 10_000, prior_variance: 1.0, samples: 30 };
 
     pub(in crate::config) fn check(&self) -> Result<(), ConfigError> {
         whole("fedpop.steps", self.steps, 1..=1 << 20, "between 1 and 1048576 steps")?;
@@ -35,6 +40,9 @@ impl FedpopConfig {
         let positive = "a finite number above 0";
         number("fedpop.step", self.step, |x| x > 0.0, positive)?;
         number("fedpop.prior_variance", self.prior_variance, |x| x > 0.0, positive)?;
+        let enough = "0, or from twice fedpop.samples to 1048576 steps";
+        let least = if self.final_steps == 0 { 0 } else { 2 * self.samples };
+        whole("fedpop.final_steps", self.final_steps, least..=1 << 20, enough)?;
         whole("fedpop.samples", self.samples, 1..=1 << 20, "between 1 and 1048576 samples")
     }
 }

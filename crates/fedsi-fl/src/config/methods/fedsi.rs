@@ -11,6 +11,16 @@ use crate::config::{ConfigError, Tuned};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FedsiConfig {
+    /// What personal models and participants infer: subnetwork (a Gaussian over a few of the body's parameters, with
+    /// their covariance), whole (over all of them) or none (point models, under a prior of variance alpha). fedsi-fac has
+    /// a form of its own, unless it is none.
+    pub posterior: PosteriorName,
+    /// How many networks a prediction averages, each trained in its share of the rounds under a head of its own: a whole
+    /// number from 1 to 64, or "auto" (one for every 200 rounds, at most 8; without weight noise one).
+    pub modes: ModesSetting,
+    /// Share of the rounds, 0 up to 0.9, in which one body is trained for all modes before they part; of no meaning with
+    /// one mode.
+    pub common_share: f64,
     /// Share of the body's parameters, above 0 and at most 1, that have a distribution (fedsi; fedsi-fac has one
     /// of all, without correlations).
     pub subnetwork: f64,
@@ -19,6 +29,10 @@ pub struct FedsiConfig {
     /// Prior variance of every body parameter before the first round, and of those that nobody selected in the
     /// last one; above 0.
     pub alpha: f64,
+    /// What holds the body to the server's mean while it is trained: variance (1 over the prior's variance, the maximum a
+    /// posteriori), or deviation (1 over its standard deviation: another reading of the paper's algorithm, which hands
+    /// deviations to the local training).
+    pub prior_scale: PriorScale,
     /// What the server averages of participants' variances: deviation (their roots, as in the paper; 0 where a
     /// participant did not select the parameter), variance (likewise), or selected (variances of those that did
     /// select it).
@@ -34,8 +48,7 @@ pub struct FedsiConfig {
     /// What is tuned at the end: head, or all (the body then under the server's Gaussian).
     pub tune: Tuned,
     /// Prior variance of the body in a personal model's posterior: a number above 0; "auto" (chosen by the
-    /// federation: for the first four fifths of the rounds clients set a fifth of their training data aside, and
-    /// what predicts that best is taken); or "server" (the server's own variances, one a parameter).
+    /// federation on data that clients set aside for the first four fifths of the rounds: docs/uncertainty.md); or "server" (the server's own variances, one a parameter).
     pub prior_variance: FinalPrior,
     /// From a distribution of outputs to probabilities: map, probit, differences, monte-carlo or bridge.
     pub predictive: Predictive,
@@ -64,6 +77,71 @@ pub enum NamedPrior {
     Auto,
 }
 
+/// What is inferred of the body beyond its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PosteriorName {
+    /// A Gaussian over a few of its parameters.
+    Subnetwork,
+    /// A Gaussian over all of its parameters, with their covariance.
+    Whole,
+    /// Nothing.
+    None,
+}
+
+/// How many modes a mixture has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a whole number from 1 to 64 or \"auto\"")]
+pub enum ModesSetting {
+    /// So many.
+    Fixed(usize),
+    /// By name.
+    Named(NamedModes),
+}
+
+/// A number of modes by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamedModes {
+    /// By the number of rounds.
+    Auto,
+}
+
+/// Most modes of a mixture.
+const MAX_MODES: usize = 64;
+
+/// Rounds that a mode needs before another one is worth more than training it longer.
+const ROUNDS_OF_A_MODE: usize = 200;
+
+/// Most modes that "auto" takes.
+const MAX_AUTO_MODES: usize = 8;
+
+impl ModesSetting {
+    /// By the number of rounds.
+    pub const AUTO: Self = Self::Named(NamedModes::Auto);
+
+    /// How many modes a run of so many rounds under this weight noise has. Without noise, as on tables by default, one:
+    /// that several are better was found under noise.
+    #[must_use]
+    pub fn count(self, rounds: usize, weight_noise: f64) -> usize {
+        match self {
+            Self::Fixed(count) => count,
+            Self::Named(NamedModes::Auto) if weight_noise <= 0.0 => 1,
+            Self::Named(NamedModes::Auto) => (rounds / ROUNDS_OF_A_MODE).clamp(1, MAX_AUTO_MODES),
+        }
+    }
+}
+
+/// What the pull towards the server's mean is the inverse of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorScale {
+    /// The prior's variance.
+    Variance,
+    /// The prior's standard deviation.
+    Deviation,
+}
+
 /// What is averaged where participants send variances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -81,9 +159,13 @@ impl FedsiConfig {
     /// The calibrated profile's settings, with this share of the body in the subnetwork.
     pub(crate) fn calibrated(subnetwork: f64) -> Self {
         Self {
+            posterior: PosteriorName::Subnetwork,
+            modes: ModesSetting::AUTO,
+            common_share: 0.0,
             subnetwork,
             rule: "random".into(),
             alpha: 1.0,
+            prior_scale: PriorScale::Variance,
             variance_average: VarianceAverage::Selected,
             posterior_interval: 10,
             tolerance: 0.1,
@@ -98,9 +180,13 @@ impl FedsiConfig {
     /// The paper's settings, with this share of the body in the subnetwork.
     pub(crate) fn paper(subnetwork: f64) -> Self {
         Self {
+            posterior: PosteriorName::Subnetwork,
+            modes: ModesSetting::Fixed(1),
+            common_share: 0.0,
             subnetwork,
             rule: "variance".into(),
             alpha: 1e-4,
+            prior_scale: PriorScale::Variance,
             variance_average: VarianceAverage::Deviation,
             posterior_interval: 1,
             tolerance: 0.0,
@@ -113,6 +199,11 @@ impl FedsiConfig {
     }
 
     pub(in crate::config) fn check(&self) -> Result<(), ConfigError> {
+        if let ModesSetting::Fixed(count) = self.modes {
+            whole("fedsi.modes", count, 1..=MAX_MODES, "between 1 and 64 modes, or \"auto\"")?;
+        }
+        let common = "a share from 0 to 0.9";
+        number("fedsi.common_share", self.common_share, |x| (0.0..=0.9).contains(&x), common)?;
         let share = "a share above 0 and at most 1";
         number("fedsi.subnetwork", self.subnetwork, |x| x > 0.0 && x <= 1.0, share)?;
         // Variances travel in single precision.

@@ -1,26 +1,27 @@
-//! From a participant to the server, in the round that chooses a prior variance.
+//! From a participant to the server, where the federation chooses a prior variance or a temperature.
 
 use serde::{Deserialize, Serialize};
 
 use super::header::{self, WireError};
 use super::tensors::encoded_len;
+use crate::calibration::CandidateScore;
 
-const KIND: &str = "prior-scores";
+const KIND: &str = "calibration-scores";
 
-/// What one client found of several prior variances on the data it set aside.
+/// What one client found of several candidates on the data it set aside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PriorScores {
-    /// The round after which the server searches.
+pub struct CalibrationScores {
+    /// The round after which the server chooses.
     pub round: u64,
     /// The sender.
     pub client: usize,
-    /// Its samples.
+    /// Its samples, counted once for each mode that set them aside.
     pub samples: usize,
-    /// The negative log likelihood under each prior variance, summed over them. Finite.
-    pub losses: Vec<f64>,
+    /// One for each candidate, in their order.
+    pub candidates: Vec<CandidateScore>,
 }
 
-impl PriorScores {
+impl CalibrationScores {
     /// The bytes that travel.
     ///
     /// # Errors

@@ -42,8 +42,9 @@ pub(crate) struct ChosenParameters {
 }
 
 impl ChosenParameters {
+    /// Of a model's first mode: those of the others are drawn in the same way.
     fn of(model: &PersonalModel) -> Option<Self> {
-        match &model.parameters {
+        match &model.modes.first()?.parameters {
             Parameters::Laplace(laplace) => {
                 let selected = laplace.fit.posterior().selected().iter();
                 Some(Self {

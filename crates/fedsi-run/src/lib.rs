@@ -11,6 +11,7 @@
 //! - [`read_predictions`], [`read_model`], [`write_tensors`], [`write_whole`]: single files.
 
 pub mod checkpoint;
+mod class_scores;
 pub mod crash_points;
 mod disk_store;
 mod error;
@@ -31,6 +32,7 @@ pub mod settings;
 mod summary;
 mod tensor_file;
 
+pub use class_scores::{ClassScores, MAX_CLASSES};
 pub use disk_store::DiskStore;
 pub use error::RunError;
 pub use files::{Readers, WriteError, create_folder, for_owner_only, remove_file, write_for, write_whole};

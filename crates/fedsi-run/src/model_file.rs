@@ -10,14 +10,21 @@
 //! | `posterior.variance` (F64) | their posterior variances |
 //! | `posterior.live` (I64) | places in `selected` of those the data says anything of |
 //! | `posterior.factor` (F64) | W, a row for each of those: their covariance is `diag(prior) - W W'` or `W W'` |
+//! | `strangeness.*` | what is usual among the client's training inputs: see `fedsi_fl::wire`; not in files of 0.1 |
+//!
+//! A mixture has these for each of its modes: those of the first under these names, those of mode M under `mode.M.` and
+//! these.
 //!
 //! Which of them there are, what a factor means, and how predictions are made, is in the metadata. A model that was saved
 //! and read predicts the same bits.
 
 use fedsi_data::Task;
 use fedsi_fl::Client;
-use fedsi_fl::client::PersonalModel;
-use fedsi_fl::wire::{PosteriorHeader, WireError, posterior_tensors, read_posterior};
+use fedsi_fl::client::{PersonalMode, PersonalModel};
+use fedsi_fl::wire::{
+    PosteriorHeader, WireError, mode_prefix, posterior_tensors, read_posterior, read_strangeness,
+    strangeness_tensors,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,6 +45,12 @@ pub enum ModelFileError {
     Draws {
         /// What it says.
         found: Option<usize>,
+    },
+    /// A temperature that cannot be used.
+    #[error("its temperature is {found}, expected a finite number above 0")]
+    Temperature {
+        /// What it says.
+        found: f64,
     },
     /// The noise is not one number for each target.
     #[error("its `noise` has {found} numbers, expected {expected}")]
@@ -75,6 +88,21 @@ const MAX_DRAWS: usize = 1 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ModelEntry {
     pub(crate) client: usize,
+    /// Of the first mode.
+    #[serde(flatten)]
+    first: ModeEntry,
+    /// Of the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    further_modes: Vec<ModeEntry>,
+    #[serde(default = "one")]
+    temperature: f64,
+    #[serde(default = "one")]
+    mixture_temperature: f64,
+}
+
+/// What the metadata says of a mode.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ModeEntry {
     #[serde(flatten)]
     posterior: PosteriorHeader,
     /// Regression: the noise of each target; null where it was not finite.
@@ -82,13 +110,27 @@ pub(crate) struct ModelEntry {
     noise: Vec<Option<f64>>,
 }
 
+/// The temperature of models that were saved without one.
+const fn one() -> f64 {
+    1.0
+}
+
 /// A model's tensors, and what the metadata says of it.
 pub(crate) fn model_tensors(client: &Client, model: &PersonalModel) -> (Vec<NamedTensor>, ModelEntry) {
-    let mut tensors = parameter_tensors(client.network().layout(), model.parameters.values());
-    let (posterior, header) = posterior_tensors(&model.parameters);
-    tensors.extend(posterior);
-    let noise = model.observation_noise.iter().map(|&noise| noise.is_finite().then_some(noise)).collect();
-    (tensors, ModelEntry { client: model.client, posterior: header.with_draws(model.draws), noise })
+    let (mut tensors, mut entries) = (Vec::new(), Vec::with_capacity(model.modes.len()));
+    for (place, PersonalMode { parameters, observation_noise }) in model.modes.iter().enumerate() {
+        let mut own = parameter_tensors(client.network().layout(), parameters.values());
+        let (posterior, header) = posterior_tensors(parameters);
+        own.extend(posterior);
+        let prefix = mode_prefix(place);
+        tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
+        let noise = observation_noise.iter().map(|&noise| noise.is_finite().then_some(noise)).collect();
+        entries.push(ModeEntry { posterior: header.with_draws(model.draws), noise });
+    }
+    tensors.extend(strangeness_tensors(model.strangeness.as_ref()));
+    let PersonalModel { client, temperature, mixture_temperature, .. } = *model;
+    let first = entries.remove(0);
+    (tensors, ModelEntry { client, first, further_modes: entries, temperature, mixture_temperature })
 }
 
 /// A personal model as the bytes of a file, with what [`read_model`] needs and no more.
@@ -107,7 +149,32 @@ pub fn model_bytes(client: &Client, model: &PersonalModel) -> Result<Vec<u8>, Te
 /// Bytes that are no such file, or do not fit the network.
 pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelFileError> {
     let file = TensorFile::parse(bytes)?;
-    let ModelEntry { client: owner, posterior, noise } = file.entry()?;
+    let ModelEntry { client: owner, first, further_modes, temperature, mixture_temperature } =
+        file.entry()?;
+    for found in [temperature, mixture_temperature] {
+        if !(found.is_finite() && found > 0.0) {
+            return Err(ModelFileError::Temperature { found });
+        }
+    }
+    let draws = match first.posterior.draws() {
+        Some(draws) if (1..=MAX_DRAWS).contains(&draws) => draws,
+        // Point models and samples of the head need no draws.
+        None if !first.posterior.needs_draws() => 1,
+        found => return Err(ModelFileError::Draws { found }),
+    };
+    let entries = std::iter::once(first).chain(further_modes).enumerate();
+    let modes = entries.map(|(place, entry)| read_mode(client, &file.within(&mode_prefix(place)), entry));
+    let modes = modes.collect::<Result<_, _>>()?;
+    let strangeness = read_strangeness(&file, client.network().input_size())?;
+    Ok(PersonalModel { client: owner, modes, draws, temperature, mixture_temperature, strangeness })
+}
+
+fn read_mode(
+    client: &Client,
+    file: &TensorFile<'_>,
+    entry: ModeEntry,
+) -> Result<PersonalMode, ModelFileError> {
+    let ModeEntry { posterior, noise } = entry;
     let network = client.network();
     let observation_noise = match client.task() {
         Task::Classification { .. } => Vec::new(),
@@ -118,16 +185,10 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
             noise.into_iter().map(|noise| noise.unwrap_or(f64::NAN)).collect()
         }
     };
-    let draws = match posterior.draws() {
-        Some(draws) if (1..=MAX_DRAWS).contains(&draws) => draws,
-        // Point models and samples of the head need no draws.
-        None if !posterior.needs_draws() => 1,
-        found => return Err(ModelFileError::Draws { found }),
-    };
     let values = file.parameters(network.layout())?;
     let likelihood = client.likelihood(observation_noise.clone());
-    let parameters = read_posterior(values, &file, posterior, &**network, likelihood)?;
-    Ok(PersonalModel { client: owner, parameters, observation_noise, draws })
+    let parameters = read_posterior(values, file, posterior, &**network, likelihood)?;
+    Ok(PersonalMode { parameters, observation_noise })
 }
 
 #[cfg(test)]
@@ -147,8 +208,7 @@ mod tests {
 
     /// The file with some entries of its metadata changed.
     fn changed(client: &Client, change: fn(&mut serde_json::Value)) -> Result<PersonalModel, ModelFileError> {
-        let parameters = client.initial().clone();
-        let model = PersonalModel { client: 1, parameters, observation_noise: vec![], draws: 30 };
+        let model = PersonalModel::single(1, client.initial()[0].clone(), vec![], 30);
         let (tensors, entry) = model_tensors(client, &model);
         let mut entry = serde_json::to_value(entry).unwrap();
         change(&mut entry);
@@ -166,6 +226,14 @@ mod tests {
         ] {
             let error = changed(&client, change).unwrap_err();
             assert!(matches!(error, ModelFileError::Draws { .. }), "{error}");
+        }
+        for (key, value) in [("temperature", 0.0), ("mixture_temperature", -1.0)] {
+            let model = PersonalModel::single(1, client.initial()[0].clone(), vec![], 30);
+            let (tensors, entry) = model_tensors(&client, &model);
+            let mut entry = serde_json::to_value(entry).unwrap();
+            entry[key] = value.into();
+            let error = read_model(&client, &tensor_bytes(&tensors, Some(&entry)).unwrap()).unwrap_err();
+            assert!(matches!(error, ModelFileError::Temperature { .. }), "{error}");
         }
         let error = changed(&client, |entry| entry["posterior"] = serde_json::Value::Null).unwrap_err();
         assert!(error.to_string().contains("does not describe the posterior"), "{error}");

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::config::{CheckpointConfig, Overrides};
+use fedsi_fl::config::{CheckpointConfig, ModesSetting, Overrides, Weighting, WeightingName};
 use fedsi_fl::{Config, ConfigError, Registry};
+use fedsi_nn::LayerSpec;
 use toml::{Table, Value};
 
 /// The settings in a run's `config.toml`, also where an older version wrote it.
@@ -43,13 +44,14 @@ pub enum DataPaths {
     Ignore,
 }
 
-/// The settings that decide a run's results: without threads and checkpoints, which change nothing, and without a
-/// data folder that is never read.
+/// The settings that decide a run's results: without threads and checkpoints, which change nothing, without a data
+/// folder that is never read, and without the settings of other methods. What is left to the method is said.
 #[must_use]
 pub fn result_settings(config: &Config, data: DataPaths) -> Config {
     let mut config = config.clone();
     config.threads = 0;
     config.checkpoint = CheckpointConfig::defaults();
+    reset_unread(&mut config);
     if data == DataPaths::Ignore {
         paths(&mut config).into_iter().for_each(|path| *path = PathBuf::new());
     } else if let Ok(dataset) = Registry::builtin().dataset(config.data.dataset.as_str())
@@ -58,6 +60,50 @@ pub fn result_settings(config: &Config, data: DataPaths) -> Config {
         config.data.dir = PathBuf::new();
     }
     config
+}
+
+/// Settings that a built-in method does not read are as if nothing was said of them, so that runs of earlier versions, which
+/// had other defaults of other methods, are still known. Methods of a program's own may read any.
+fn reset_unread(config: &mut Config) {
+    let registry = Registry::builtin();
+    let (name, size) = (config.method.clone(), config.data.size);
+    let Ok(method) = registry.method(&name) else { return };
+    let dataset = config.data.dataset.as_str();
+    let Ok(defaults) = registry.profile_defaults(&name, dataset, size, config.profile) else {
+        return;
+    };
+    let reads = |methods: &[&str]| methods.contains(&name.as_str());
+    if !reads(&["fedsi", "fedsi-fac"]) {
+        config.fedsi = defaults.fedsi;
+    }
+    config.fedsi.modes =
+        ModesSetting::Fixed(config.fedsi.modes.count(config.rounds, config.training.weight_noise));
+    let convolutions = config.model.body.iter().any(|layer| matches!(layer, LayerSpec::Conv(_)));
+    if !convolutions || config.training.weight_noise <= 0.0 {
+        config.training.convolution_noise = defaults.training.convolution_noise;
+    }
+    if !reads(&["fedbabu"]) {
+        config.fedbabu = defaults.fedbabu;
+    }
+    if !reads(&["lg-fedavg"]) {
+        config.lg_fedavg = defaults.lg_fedavg;
+    }
+    if !reads(&["pfedbayes", "bpfed"]) {
+        config.mean_field = defaults.mean_field;
+    }
+    if !reads(&["pfedbayes"]) {
+        config.pfedbayes = defaults.pfedbayes;
+    }
+    if !reads(&["bpfed"]) {
+        config.bpfed = defaults.bpfed;
+    }
+    if !reads(&["fedpop"]) {
+        config.fedpop = defaults.fedpop;
+    }
+    config.federation.weighting = match config.weighting(&(method.declare)(config)) {
+        Weighting::Uniform => WeightingName::Uniform,
+        Weighting::Samples => WeightingName::Samples,
+    };
 }
 
 /// The settings that a run's results belong to, as text. Where the data is does not matter: it may have been moved.
@@ -117,6 +163,18 @@ mod tests {
         there.data.dir = "/elsewhere".into();
         assert_eq!(difference(&there, DataPaths::Ignore), None);
         assert!(difference(&there, DataPaths::Compare).unwrap().starts_with("`data.dir` is \"/elsewhere\""));
+        (there.fedpop.step, there.lg_fedavg.warm_start) = (0.5, 0.1);
+        there.federation.weighting = WeightingName::Samples;
+        assert_eq!(
+            difference(&there, DataPaths::Ignore),
+            None,
+            "other methods' settings, and what it does anyway"
+        );
+        there.federation.weighting = WeightingName::Uniform;
+        assert!(
+            difference(&there, DataPaths::Ignore).unwrap().contains("`federation.weighting` is \"uniform\"")
+        );
+        there.federation.weighting = WeightingName::Method;
         there.rounds += 1;
         let found = difference(&there, DataPaths::Ignore).unwrap();
         assert_eq!(found, format!("`rounds` is {} there and {} here", there.rounds, here.rounds));

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fedsi_fl::client::PosteriorSummary;
+use fedsi_fl::calibration::Calibration;
+use fedsi_fl::client::{PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
 use fedsi_fl::simulation::Tally;
 use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
+
+use crate::class_scores::ClassScores;
 
 /// What a run of this version computes on.
 pub(crate) const DEVICE: &str = "cpu";
@@ -36,9 +39,19 @@ pub struct Summary {
     pub coverage: Option<ClientCoverage>,
     /// Every client on its own.
     pub clients: Vec<ClientScores>,
+    /// Every class on its own, all test predictions together. Empty of a regression, of more than [`MAX_CLASSES`](crate::MAX_CLASSES), and in
+    /// runs of 0.1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassScores>,
     /// What the personal models' posteriors are like, for the methods that infer one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posterior: Option<PosteriorSummary>,
+    /// Networks whose predictions are averaged; not said where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modes: Option<usize>,
+    /// What the federation chose on data set aside; nothing where it chose nothing.
+    #[serde(default, skip_serializing_if = "Calibration::is_empty")]
+    pub calibration: Calibration,
     /// Wall clock.
     pub seconds: Seconds,
     /// What travelled, all rounds together.
@@ -111,6 +124,35 @@ impl ClientCoverage {
 }
 
 impl Summary {
+    /// Fills in scores that a run of 0.1 or 0.2 did not write down, from its predictions and whose each of them is. Changes
+    /// nothing where all are there. Costs what scoring costs.
+    pub fn complete_scores(&mut self, predictions: &Predictions, owners: &[usize], names: Option<&[String]>) {
+        let is_whole = |scores: &Scores| match scores {
+            Scores::Classification { aurc, accuracy, .. } => aurc.is_some() || accuracy.is_none(),
+            Scores::Regression { .. } => true,
+        };
+        if is_whole(&self.scores) || owners.len() != predictions.len() {
+            return;
+        }
+        self.scores = self.scores.completed_by(&predictions.scores());
+        if self.classes.is_empty() {
+            self.classes = ClassScores::of(predictions, names);
+        }
+        let Predictions::Classes { classes, probabilities, labels } = predictions else { return };
+        let mut start = 0;
+        for own in owners.chunk_by(|a, b| a == b) {
+            let rows = start..start + own.len();
+            start = rows.end;
+            let Some(client) = self.clients.iter_mut().find(|client| client.id == own[0]) else { continue };
+            let part = Predictions::Classes {
+                classes: *classes,
+                probabilities: probabilities[rows.start * classes..rows.end * classes].to_vec(),
+                labels: labels[rows].to_vec(),
+            };
+            client.scores = client.scores.completed_by(&part.scores());
+        }
+    }
+
     /// How many clients the scores are of, counted from the clients: runs of any version can say it.
     #[must_use]
     pub fn coverage(&self) -> ClientCoverage {
@@ -229,6 +271,10 @@ mod tests {
             brier: None,
             nll: value,
             mce_1pct: None,
+            aurc: None,
+            ece_floor: None,
+            ece_floor_std: None,
+            balanced_accuracy: None,
         }
     }
 
@@ -312,5 +358,48 @@ mod tests {
         let lines = none.unscored_lines();
         assert_eq!(lines.len(), 7);
         assert_eq!(lines[6], "  and 3 more, in summary.json");
+    }
+
+    fn predictions() -> Predictions {
+        // Labels 0 1 of client 0, 1 of client 2; the second is wrong.
+        Predictions::Classes {
+            classes: 3,
+            probabilities: vec![0.5, 0.25, 0.25, 0.75, 0.25, 0.0, 0.0, 1.0, 0.0],
+            labels: vec![0, 1, 1],
+        }
+    }
+
+    #[test]
+    fn an_older_summary_is_completed_from_its_predictions() {
+        let clients = vec![
+            client(0, 2, accuracy(Some(0.5))),
+            client(1, 0, accuracy(None)),
+            client(2, 1, accuracy(Some(1.0))),
+        ];
+        let mut old = summary(accuracy(Some(0.75)), clients);
+        old.complete_scores(&predictions(), &[0, 0, 2], None);
+        let of = |scores: &Scores| match *scores {
+            Scores::Classification { accuracy, aurc, balanced_accuracy, .. } => {
+                (accuracy, aurc, balanced_accuracy)
+            }
+            Scores::Regression { .. } => (None, None, None),
+        };
+        // Surest first: right, wrong, right.
+        let risks = (0.0 + 0.5 + 1.0 / 3.0) / 3.0;
+        assert_eq!(of(&old.scores), (Some(0.75), Some(risks), Some(0.75)));
+        // The wrong one is surer than the right one.
+        assert_eq!(of(&old.clients[0].scores), (Some(0.5), Some(0.75), Some(0.5)));
+        assert_eq!(of(&old.clients[1].scores), (None, None, None));
+        assert_eq!(of(&old.clients[2].scores), (Some(1.0), Some(0.0), Some(1.0)));
+        assert_eq!(old.classes.len(), 3);
+        let json = serde_json::to_value(&old).unwrap();
+        assert_eq!(json["classes"][1]["recall"], 0.5);
+        let whole = old.clone();
+        old.complete_scores(
+            &Predictions::Classes { classes: 3, probabilities: vec![], labels: vec![] },
+            &[],
+            None,
+        );
+        assert_eq!(old, whole, "nothing is missing");
     }
 }

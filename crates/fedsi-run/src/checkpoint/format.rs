@@ -9,7 +9,7 @@
 //!
 //! | tensor | what |
 //! |---|---|
-//! | `shared`, `variance` (F32) | the server's values and, where it holds a Gaussian, variances |
+//! | `shared`, `variance` (F32) | the server's values and, where it holds a Gaussian, variances; of further modes under `mode.M.` |
 //! | `metrics` (U8) | the lines of `metrics.jsonl` |
 //! | `client.ID` (U8) | what a client keeps, as the bytes of a message |
 //!
@@ -23,10 +23,11 @@ use std::sync::Arc;
 
 use fedsi_data::hexadecimal;
 use fedsi_fl::ClientStates;
+use fedsi_fl::calibration::Calibration;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::server::ServerState;
 use fedsi_fl::simulation::Snapshot;
-use fedsi_fl::wire::{WireError, decode_parameters, encode_parameters, read_shared};
+use fedsi_fl::wire::{WireError, decode_parameters, encode_parameters, mode_prefix, read_shared};
 use fedsi_random::SecretKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -38,8 +39,9 @@ use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, tensor_bytes}
 
 const MAGIC: &[u8; 8] = b"FEDSI-CP";
 
-/// The version that is written, and the only one that is read. Version 1 was fedsi 0.1's.
-pub(super) const VERSION: u32 = 2;
+/// The version that is written, and the only one that is read. Version 1 was fedsi 0.1's; version 2
+/// had one network.
+pub(super) const VERSION: u32 = 3;
 
 /// Where the safetensors file begins.
 pub const BODY: usize = 8 + 4 + 32;
@@ -51,7 +53,8 @@ struct CheckpointMetadata {
     round: u64,
     #[serde(default)]
     skipped_in_a_row: u64,
-    prior_variance: Option<f64>,
+    modes: usize,
+    calibration: Calibration,
     settings: String,
     origin: Origin,
     progress: Progress,
@@ -139,10 +142,14 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Result<Parameters, CheckpointFormatE
 /// The checkpoint as bytes.
 pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointFormatError> {
     let Checkpoint { snapshot, settings, origin, metrics, progress } = checkpoint;
-    let ServerState { round, skipped_in_a_row, shared, prior_variance, privacy_key } = &snapshot.server;
+    let ServerState { round, skipped_in_a_row, modes, calibration, privacy_key } = &snapshot.server;
     let vector = |name: &str, values: &[f32]| NamedTensor::f32(name, vec![values.len()], values);
-    let mut tensors = vec![vector("shared", shared.values())];
-    tensors.extend(shared.variance().map(|variance| vector("variance", variance)));
+    let mut tensors = Vec::new();
+    for (mode, shared) in modes.iter().enumerate() {
+        let prefix = mode_prefix(mode);
+        tensors.push(vector("shared", shared.values()).prefixed(&prefix));
+        tensors.extend(shared.variance().map(|variance| vector("variance", variance).prefixed(&prefix)));
+    }
     tensors.push(NamedTensor::u8("metrics", vec![metrics.len()], metrics.as_bytes().to_vec()));
     let on_disk = match &snapshot.clients {
         ClientStates::Stored(rounds) => Some(rounds.clone()),
@@ -157,7 +164,8 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Result<Vec<u8>, CheckpointForma
     let entry = CheckpointMetadata {
         round: *round,
         skipped_in_a_row: *skipped_in_a_row,
-        prior_variance: *prior_variance,
+        modes: modes.len(),
+        calibration: *calibration,
         settings: settings.clone(),
         origin: origin.clone(),
         progress: progress.clone(),
@@ -174,7 +182,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> 
     let CheckpointMetadata {
         round,
         skipped_in_a_row,
-        prior_variance,
+        modes,
+        calibration,
         settings,
         origin,
         progress,
@@ -191,9 +200,13 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointFormatError> 
         states.insert(client.parse().map_err(unknown)?, decode_parameters(file.u8(name)?)?);
     }
     let clients = on_disk.map_or(ClientStates::Held(states), ClientStates::Stored);
-    let shared = read_shared(&file, file.f32("shared")?, "variance")?;
-    let server =
-        ServerState { round, skipped_in_a_row, shared: Arc::new(shared), prior_variance, privacy_key };
+    let shared = |mode: usize| {
+        let file = file.within(&mode_prefix(mode));
+        Ok(Arc::new(read_shared(&file, file.f32("shared")?, "variance")?))
+    };
+    // As many as there are tensors for, whatever the metadata says.
+    let modes = (0..modes).map(shared).collect::<Result<_, CheckpointFormatError>>()?;
+    let server = ServerState { round, skipped_in_a_row, modes, calibration, privacy_key };
     Ok(Checkpoint { snapshot: Snapshot { server, clients }, settings, origin, metrics, progress })
 }
 
@@ -225,13 +238,17 @@ mod tests {
         let sampled = HeadSamples { values: vec![3.0], samples: vec![1.0, 2.0, 3.0] };
         let clients = [(0, Parameters::Gaussian(mean_field)), (12, Parameters::Samples(sampled))];
         let shared = Gaussian { mean: vec![0.25, 1e-30, -5.0], variance: vec![1.0, 2.0, 3.0] };
+        let other = Gaussian { mean: vec![1.0, 2.0, 3.0], variance: vec![0.5; 3] };
         Checkpoint {
             snapshot: Snapshot {
                 server: ServerState {
                     round: 7,
                     skipped_in_a_row: 2,
-                    shared: Arc::new(SharedParameters::Gaussian(shared)),
-                    prior_variance: Some(0.316),
+                    modes: vec![
+                        Arc::new(SharedParameters::Gaussian(shared)),
+                        Arc::new(SharedParameters::Gaussian(other)),
+                    ],
+                    calibration: Calibration { prior_variance: Some(0.316), ..Calibration::default() },
                     privacy_key: Some(SecretKey::from_bytes(std::array::from_fn(|at| 7 * at as u8))),
                 },
                 clients: ClientStates::Held(clients.into()),
@@ -257,8 +274,8 @@ mod tests {
         let whole = checkpoint();
         assert_eq!(decode(&encode(&whole).unwrap()).unwrap(), whole);
         let mut bare = checkpoint();
-        bare.snapshot.server.shared = Arc::new(SharedParameters::Point(vec![]));
-        bare.snapshot.server.prior_variance = None;
+        bare.snapshot.server.modes = vec![Arc::new(SharedParameters::Point(vec![]))];
+        bare.snapshot.server.calibration = Calibration::default();
         bare.snapshot.server.privacy_key = None;
         bare.snapshot.clients = ClientStates::Stored([(4, 9), (100_000, 2)].into());
         assert_eq!(decode(&encode(&bare).unwrap()).unwrap(), bare, "a method that shares and keeps nothing");

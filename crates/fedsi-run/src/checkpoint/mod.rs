@@ -245,6 +245,7 @@ fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {
 
 #[cfg(test)]
 mod tests {
+    use fedsi_fl::calibration::Calibration;
     use std::sync::Arc;
 
     use fedsi_data::Size;
@@ -266,9 +267,9 @@ mod tests {
         let config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
         let mut writer = Writer::new(scratch.path(), &config, Origin::default()).unwrap();
         for round in 1..=3 {
-            let shared = Arc::new(SharedParameters::Point(vec![0.5]));
-            let server =
-                ServerState { round, skipped_in_a_row: 0, shared, prior_variance: None, privacy_key: None };
+            let modes = vec![Arc::new(SharedParameters::Point(vec![0.5]))];
+            let calibration = Calibration::default();
+            let server = ServerState { round, skipped_in_a_row: 0, modes, calibration, privacy_key: None };
             let snapshot = Snapshot { server, clients: ClientStates::Held([].into()) };
             writer.write(snapshot, "", Progress::default()).unwrap();
         }

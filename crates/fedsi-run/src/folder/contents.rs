@@ -15,7 +15,7 @@ pub(crate) const CONFIG: &str = "config.toml";
 pub(super) const SIGNATURE: &str = "# Written by fedsi";
 
 /// A run's files.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     CONFIG,
     "run.json",
     "metrics.jsonl",
@@ -25,6 +25,8 @@ const FILES: [&str; 8] = [
     // What 0.1 called it.
     "exhibits.safetensors",
     "report.html",
+    // Written by `fedsi ood`, into a complete run.
+    "ood.json",
 ];
 
 /// A run's folders, in which all files are its own.

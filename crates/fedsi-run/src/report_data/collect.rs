@@ -9,7 +9,7 @@ use fedsi_nn::Layout;
 
 use crate::evaluated_client::{ChosenParameters, EvaluatedClient};
 
-use super::samples::{SamplePicker, kept_shape};
+use super::samples::{SamplePicker, ScoreInputs, kept_shape};
 use super::{ForeignEntropies, MOST_CLIENTS, ReportData, Selection, SelectionMap, TensorSelection};
 
 /// Predictions on foreign classes, of one client and of all together.
@@ -46,7 +46,7 @@ pub(crate) fn unseen_inputs(federation: &dyn Federation, client: usize) -> Vec<f
     match federation.task() {
         Task::Classification { .. } if client < MOST_CLIENTS => {
             let quota = FOREIGN_OF_A_CLIENT.min(FOREIGN_IN_ALL / clients.clamp(1, MOST_CLIENTS));
-            foreign_inputs(federation, client, quota)
+            inputs_of_unseen_classes(federation, client, quota)
         }
         Task::Classification { .. } | Task::Regression { .. } => Vec::new(),
     }
@@ -75,8 +75,8 @@ impl<'a> ReportCollector<'a> {
         }
     }
 
-    /// Everything collected, with the samples that were picked meanwhile.
-    pub(crate) fn finish(self, picker: SamplePicker) -> ReportData {
+    /// Everything collected, with the samples that were picked meanwhile and how strange they are to their clients' models.
+    pub(crate) fn finish(self, picker: SamplePicker, strangeness: ScoreInputs<'_>) -> ReportData {
         let federation = self.simulation.federation();
         let image = image_shape(federation.input_shape());
         let grid = FirstLayerGrid::of(self.simulation.client().network().layout(), federation.input_shape());
@@ -100,7 +100,7 @@ impl<'a> ReportCollector<'a> {
             train: counts(Split::Train),
             test: counts(Split::Test),
             image: image.map(kept_shape),
-            samples: picker.finish(federation, image),
+            samples: picker.finish(federation, image, strangeness),
             foreign: foreign.map(|(client, entropies)| ForeignEntropies { client, entropies }).collect(),
             selection: self.selection.map(|counts| counts.finish(grid.as_ref())),
         }
@@ -126,8 +126,9 @@ fn image_shape(shape: &[usize]) -> Option<[usize; 3]> {
 }
 
 /// Test inputs of other clients whose class `client` has never seen in training: the next clients first, each giving
-/// at most half of what is wanted, spread evenly over what it has.
-fn foreign_inputs(federation: &dyn Federation, client: usize, quota: usize) -> Vec<f32> {
+/// at most half of what is wanted, spread evenly over what it has. Cost: the making of their test data.
+#[must_use]
+pub fn inputs_of_unseen_classes(federation: &dyn Federation, client: usize, quota: usize) -> Vec<f32> {
     let known = federation.label_counts(client, Split::Train);
     let is_foreign = |class: usize| known.get(class) == Some(&0);
     let clients = federation.clients();

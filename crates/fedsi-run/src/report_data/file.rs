@@ -62,6 +62,10 @@ pub fn write_report_data(path: &Path, data: &ReportData) -> Result<(), WriteErro
         NamedTensor::i64("foreign.client", owners),
         NamedTensor::f32("foreign.entropy", vec![entropies.len()], &entropies),
     ];
+    if samples.iter().any(|one| one.strangeness.is_some()) {
+        let scores: Vec<f32> = samples.iter().map(|one| one.strangeness.unwrap_or(f32::NAN)).collect();
+        tensors.push(NamedTensor::f32("samples.strangeness", vec![scores.len()], &scores));
+    }
     if let Some([channels, height, width]) = *image {
         let pixels = samples.iter().flat_map(|one| one.pixels.iter().copied()).collect();
         tensors.push(NamedTensor::u8("samples.images", vec![samples.len(), channels, height, width], pixels));
@@ -121,9 +125,17 @@ pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
     let size = about.image.map(image_size).transpose()?.unwrap_or(0);
     let images = if size > 0 { file.u8("samples.images")? } else { &[] };
     let count = clients.len();
+    let strangeness = match file.has("samples.strangeness") {
+        true => file.f32("samples.strangeness")?,
+        false => vec![f32::NAN; count],
+    };
     let lengths = [indices.len(), labels.len(), kinds.len()];
     let fits = |length: usize, each: usize| count.checked_mul(each) == Some(length);
-    if lengths != [count; 3] || !fits(probabilities.len(), classes) || !fits(images.len(), size) {
+    if lengths != [count; 3]
+        || strangeness.len() != count
+        || !fits(probabilities.len(), classes)
+        || !fits(images.len(), size)
+    {
         return Err(TensorFileError::invalid("samples", "has tensors of different lengths"));
     }
     if labels.iter().any(|&label| label >= classes) {
@@ -135,6 +147,7 @@ pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
         kind: if kinds[at] == 0 { SampleKind::LeastCertain } else { SampleKind::ConfidentlyWrong },
         label: labels[at],
         probabilities: probabilities[at * classes..(at + 1) * classes].to_vec(),
+        strangeness: Some(strangeness[at]).filter(|score| score.is_finite()),
         pixels: images[at * size..(at + 1) * size].to_vec(),
     };
     Ok(ReportData {
@@ -189,6 +202,7 @@ mod tests {
             kind: SampleKind::ConfidentlyWrong,
             label: 1,
             probabilities: vec![0.75, 0.25],
+            strangeness: Some(2.5),
             pixels: vec![0, 50, 100, 255],
         };
         let data = ReportData {

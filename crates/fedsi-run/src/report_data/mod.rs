@@ -9,6 +9,7 @@
 //! | `partition.train`, `partition.test` (I64) | clients x classes; one column for a regression |
 //! | `samples.client`, `.index`, `.label`, `.kind` (I64) | a test sample each: whose, which, its class, why it is here |
 //! | `samples.probabilities` (F32) | samples x classes |
+//! | `samples.strangeness` (F32) | how strange each is to the model, NaN where it does not know; not in files of 0.1 |
 //! | `samples.images` (U8) | samples x channels x height x width, for inputs that are images |
 //! | `foreign.client` (I64), `foreign.entropy` (F32) | a prediction each on a class the client never saw |
 //! | `selection.map` (F64) | share of the first layer's weights at each pixel that have a distribution |
@@ -17,6 +18,7 @@ mod collect;
 mod file;
 mod samples;
 
+pub use collect::inputs_of_unseen_classes;
 pub(crate) use collect::{ReportCollector, unseen_inputs};
 pub use file::{REPORT_DATA, REPORT_DATA_0_1, read_report_data, write_report_data};
 pub(crate) use samples::SamplePicker;
@@ -72,6 +74,8 @@ pub struct Sample {
     pub label: usize,
     /// The probability of each class.
     pub probabilities: Vec<f32>,
+    /// How strange its input is to the model; none where the model does not know, or was not saved.
+    pub strangeness: Option<f32>,
     /// Its pixels, 0 to 255, channel after channel; empty where inputs are no images.
     pub pixels: Vec<u8>,
 }

@@ -11,6 +11,9 @@ pub(super) const LONGEST_SIDE: usize = 64;
 
 const KINDS: [SampleKind; 2] = [SampleKind::LeastCertain, SampleKind::ConfidentlyWrong];
 
+/// How strange some inputs are to a client's model, where it knows.
+pub(super) type ScoreInputs<'a> = &'a dyn Fn(usize, &[f32]) -> Option<Vec<f64>>;
+
 /// Gathers the most striking samples, client after client. Memory: a dozen samples for each of a few clients, or a
 /// dozen in all where there are many.
 #[derive(Debug, Default)]
@@ -32,6 +35,7 @@ impl SamplePicker {
                 kind,
                 label: row.label(),
                 probabilities: row.probabilities().to_vec(),
+                strangeness: None,
                 pixels: Vec::new(),
             });
             // Scored before any copy would be cheaper still; predicting a sample costs a thousand times as much.
@@ -44,22 +48,30 @@ impl SamplePicker {
         }
     }
 
-    /// The samples, with their pixels where inputs are images of this shape: large ones are made smaller. Makes the test
-    /// data of their clients once more.
-    pub(super) fn finish(mut self, federation: &dyn Federation, image: Option<[usize; 3]>) -> Vec<Sample> {
-        let Some(shape) = image else { return self.picked };
-        let width: usize = shape.iter().product();
+    /// The samples, with what `strangeness` says of the inputs of each client's, and their pixels where inputs are images of
+    /// this shape: large ones are made smaller. Makes the test data of their clients once more.
+    pub(super) fn finish(
+        mut self,
+        federation: &dyn Federation,
+        image: Option<[usize; 3]>,
+        strangeness: ScoreInputs<'_>,
+    ) -> Vec<Sample> {
+        let width: usize = federation.input_shape().iter().product();
         let mut owners: Vec<usize> = self.picked.iter().map(|sample| sample.client).collect();
         owners.sort_unstable();
         owners.dedup();
         for owner in owners {
-            let inputs = federation.samples(owner, Split::Test).inputs;
-            for sample in self.picked.iter_mut().filter(|sample| sample.client == owner) {
-                let start = sample.index * width;
-                sample.pixels = inputs
-                    .get(start..start + width)
-                    .map(|input| pixels(&smaller(input, shape)))
-                    .unwrap_or_default();
+            let test = federation.samples(owner, Split::Test);
+            let own = || self.picked.iter().filter(|sample| sample.client == owner);
+            let shown = test.select(&own().map(|sample| sample.index).collect::<Vec<_>>());
+            if shown.count != own().count() {
+                continue;
+            }
+            let scores = strangeness(owner, &shown.inputs).filter(|scores| scores.len() == shown.count);
+            let picked = self.picked.iter_mut().filter(|sample| sample.client == owner);
+            for (at, (sample, input)) in picked.zip(shown.inputs.chunks_exact(width.max(1))).enumerate() {
+                sample.strangeness = scores.as_ref().map(|scores| scores[at] as f32);
+                sample.pixels = image.map(|shape| pixels(&smaller(input, shape))).unwrap_or_default();
             }
         }
         self.picked

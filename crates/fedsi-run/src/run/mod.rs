@@ -264,7 +264,7 @@ fn finish_run<R>(
     let progress = rounds.progress;
     save_server(&simulation, config, path, &id)?;
     let begun = Instant::now();
-    let Evaluated { scores, clients, posterior, earlier_seconds } =
+    let Evaluated { scores, clients, classes, posterior, earlier_seconds } =
         evaluate(&simulation, config, folder, &id, observer)?;
     let mut seconds = progress.seconds;
     seconds.evaluate = earlier_seconds + begun.elapsed().as_secs_f64();
@@ -278,7 +278,10 @@ fn finish_run<R>(
         scores,
         coverage: Some(ClientCoverage::of(&clients)),
         clients,
+        classes,
         posterior,
+        modes: Some(simulation.server().shared().len()).filter(|&modes| modes > 1),
+        calibration: simulation.server().calibration(),
         seconds,
         bytes: progress.bytes,
         trouble: progress.trouble,

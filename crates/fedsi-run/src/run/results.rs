@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fedsi_data::hexadecimal;
+use fedsi_fl::calibration::Calibration;
 use fedsi_fl::client::{PersonalModel, PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
 use fedsi_fl::simulation::EvaluationRequest;
+use fedsi_fl::wire::mode_prefix;
 use fedsi_fl::{Checked, Simulation, SimulationError};
 
 use sha2::{Digest as _, Sha256};
 
 use super::Observer;
 use crate::RunError;
+use crate::class_scores::ClassScores;
 use crate::evaluated_client::EvaluatedClient;
 use crate::evaluation_log::EvaluationLog;
 use crate::files::{Readers, WriteError, create_folder, write_failed};
 use crate::folder::RunFolder;
-use crate::model_file::{FORMAT, model_tensors};
+use crate::model_file::{FORMAT, model_tensors, read_model};
 use crate::predictions_file::prediction_tensors;
 use crate::report_data::{REPORT_DATA, ReportCollector, SamplePicker, unseen_inputs, write_report_data};
 use crate::summary::ClientScores;
@@ -52,16 +55,21 @@ pub(super) fn save_server(
     let folder = path.join("checkpoint");
     create_folder(&folder, Readers::Umask)?;
     let (client, server) = (simulation.client(), simulation.server());
-    let mut tensors = parameter_tensors(client.network().layout(), simulation.global_parameters()?.values());
-    if let Some(variance) = server.shared().variance() {
-        tensors.push(NamedTensor::f32("server.variance", vec![variance.len()], variance));
+    let mut tensors = Vec::new();
+    for (mode, parameters) in simulation.global_parameters()?.iter().enumerate() {
+        let mut own = parameter_tensors(client.network().layout(), parameters.values());
+        let variance = server.shared()[mode].variance();
+        own.extend(variance.map(|one| NamedTensor::f32("server.variance", vec![one.len()], one)));
+        let prefix = mode_prefix(mode);
+        tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
     }
     let entry = serde_json::json!({
         "format": FORMAT,
         "run": id,
         "round": server.round(),
         "shared": client.procedure().shared.to_string(),
-        "prior_variance": server.prior_variance(),
+        "modes": server.shared().len(),
+        "calibration": server.calibration(),
         "model": describe(simulation, config)?,
     });
     Ok(write_checked_tensors(&folder.join("server.safetensors"), Readers::Umask, &tensors, &entry)?)
@@ -79,6 +87,14 @@ struct ModelFolder<'a> {
 impl ModelFolder<'_> {
     fn path(&self, client: usize) -> PathBuf {
         self.folder.join(format!("{client}.safetensors"))
+    }
+
+    /// How strange inputs are to a client's model, where it was saved and knows.
+    fn strangeness(&self, client: usize, inputs: &[f32]) -> Option<Vec<f64>> {
+        let bytes = self.config.output.personal_models.then(|| std::fs::read(self.path(client)).ok())??;
+        let clients = self.simulation.client();
+        let model = read_model(clients, &bytes).ok()?;
+        clients.strangeness(&model, inputs).ok()?
     }
 
     fn save(&self, model: &PersonalModel) -> Result<(), WriteError> {
@@ -135,6 +151,7 @@ impl Results {
 pub(super) struct Evaluated {
     pub(super) scores: Scores,
     pub(super) clients: Vec<ClientScores>,
+    pub(super) classes: Vec<ClassScores>,
     pub(super) posterior: Option<PosteriorSummary>,
     /// What processes before this one spent on it.
     pub(super) earlier_seconds: f64,
@@ -145,10 +162,14 @@ fn log_id(simulation: &Simulation, run: &str) -> String {
     let server = simulation.server();
     let mut hash = Sha256::new();
     hash.update(run);
-    let shared = server.shared();
-    let values = shared.values().iter().chain(shared.variance().into_iter().flatten());
-    values.for_each(|value| hash.update(value.to_le_bytes()));
-    hash.update(server.prior_variance().map_or(f64::NAN, |variance| variance).to_le_bytes());
+    for shared in server.shared() {
+        let values = shared.values().iter().chain(shared.variance().into_iter().flatten());
+        values.for_each(|value| hash.update(value.to_le_bytes()));
+    }
+    let Calibration { prior_variance, temperature, mixture_temperature } = server.calibration();
+    for chosen in [prior_variance, temperature, mixture_temperature] {
+        hash.update(chosen.unwrap_or(f64::NAN).to_le_bytes());
+    }
     hexadecimal(&hash.finalize()[..16])
 }
 
@@ -229,10 +250,12 @@ pub(super) fn evaluate(
         tracing::warn!("no client has test data: there is nothing to score");
     }
     let scores = pooled.scores().with_mean_accuracy(clients.iter().map(|client| &client.scores));
+    let classes = ClassScores::of(&pooled, federation.class_names());
     // With many clients predictions are most of what there is in memory: not one copy more than needed.
     let tensors = prediction_tensors(pooled, owners);
     write_tensors(&path.join("predictions.safetensors"), &tensors, None)?;
     drop(tensors);
-    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker))?;
-    Ok(Evaluated { scores, clients, posterior: PosteriorSummary::of(&posteriors), earlier_seconds })
+    let strangeness = |client: usize, inputs: &[f32]| models.strangeness(client, inputs);
+    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker, &strangeness))?;
+    Ok(Evaluated { scores, clients, classes, posterior: PosteriorSummary::of(&posteriors), earlier_seconds })
 }

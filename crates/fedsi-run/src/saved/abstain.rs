@@ -1,32 +1,28 @@
 //! When to abstain: a threshold on uncertainty, found on the predictions of a run's own test samples.
 //!
-//! What held there need not hold elsewhere: it is an estimate from those samples, no guarantee.
+//! A threshold is found on all of them, and judged by cross-fitting: thresholds found on every other sample are judged on
+//! the rest, both ways, since one that is judged where it was chosen looks better than it is. What held there need not
+//! hold elsewhere: it is an estimate from those samples, no guarantee.
 
 use fedsi_data::Scaling;
 use fedsi_fl::client::Predictions;
-use fedsi_metrics::RiskCoverage;
+use fedsi_metrics::{AbstentionGoal, Judgement, MetricsError, RiskCoverage, cross_fitted};
 
 use super::{FileProblem, Predicted, SavedError, SavedRun, damaged};
 use crate::predictions_file::{read_prediction_clients, read_predictions};
-
-/// What abstaining should achieve.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AbstentionGoal {
-    /// Predict for this share of the samples, those of the lowest uncertainty.
-    Coverage(f64),
-    /// Predict for as many as possible while at most this share of the predictions is wrong.
-    Risk(f64),
-}
 
 /// From which uncertainty on to abstain, and what that did on the run's test samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// The largest uncertainty without abstaining; none: always abstain.
     pub uncertainty: Option<f64>,
-    /// The share of test samples without abstaining.
+    /// The share of the test samples it was found on without abstaining.
     pub coverage: f64,
-    /// The share of those predictions that were wrong; none for a regression, or where all abstain.
+    /// The share of those predictions that were wrong, which is less than is to be expected: it was chosen there. None for a
+    /// regression, or where all abstain.
     pub risk: Option<f64>,
+    /// What thresholds found on half of the test samples did on the other half; none of one sample.
+    pub judged: Option<Judgement>,
     /// Test samples that it was found on.
     pub samples: usize,
 }
@@ -72,32 +68,27 @@ impl Threshold {
         let own = |owner: &usize| client.is_none_or(|client| *owner == client);
         let rows = owners.iter().zip(uncertainty.into_iter().zip(correct)).filter(|(owner, _)| own(owner));
         let (uncertainty, correct): (Vec<f64>, Vec<bool>) = rows.map(|(_, row)| row).unzip();
-        let curve = RiskCoverage::new(&uncertainty, &correct).map_err(damaged(&path))?;
-        let Some(curve) = curve else {
-            return Err(SavedError::NoThreshold { client });
-        };
-        let judged = matches!(predictions, Predictions::Classes { .. });
-        Ok(Self::on(&curve, goal, judged))
+        let has_risk = matches!(predictions, Predictions::Classes { .. });
+        let found = Self::on(&uncertainty, &correct, goal, has_risk).map_err(damaged(&path))?;
+        found.ok_or(SavedError::NoThreshold { client })
     }
 
-    fn on(curve: &RiskCoverage, goal: AbstentionGoal, judged: bool) -> Self {
-        let samples = curve.points().len();
-        let point = match goal {
-            AbstentionGoal::Coverage(share) => Some(curve.at_coverage(share)),
-            AbstentionGoal::Risk(risk) => curve.at_risk(risk),
-        };
-        let Some(point) = point else {
-            return Self { uncertainty: None, coverage: 0.0, risk: None, samples };
+    fn on(
+        uncertainty: &[f64],
+        correct: &[bool],
+        goal: AbstentionGoal,
+        has_risk: bool,
+    ) -> Result<Option<Self>, MetricsError> {
+        let Some(curve) = RiskCoverage::new(uncertainty, correct)? else { return Ok(None) };
+        let (judged, samples) = (cross_fitted(uncertainty, correct, goal)?, curve.points().len());
+        let Some(most) = curve.threshold(goal) else {
+            return Ok(Some(Self { uncertainty: None, coverage: 0.0, risk: None, judged, samples }));
         };
         // Samples of equal uncertainty are treated alike: what is reported includes the last of them.
-        let answered = curve.points().partition_point(|other| other.uncertainty <= point.uncertainty);
+        let answered = curve.points().partition_point(|point| point.uncertainty <= most);
         let last = curve.points()[answered.max(1) - 1];
-        Self {
-            uncertainty: Some(point.uncertainty),
-            coverage: last.coverage,
-            risk: judged.then_some(last.risk),
-            samples,
-        }
+        let risk = has_risk.then_some(last.risk);
+        Ok(Some(Self { uncertainty: Some(most), coverage: last.coverage, risk, judged, samples }))
     }
 
     /// For each of these uncertainties, whether to abstain.
@@ -169,37 +160,46 @@ fn value_uncertainty(variance: &[f64], outputs: usize, scaling: Option<&Scaling>
 mod tests {
     use super::*;
 
-    fn curve(uncertainty: &[f64], correct: &[bool]) -> RiskCoverage {
-        RiskCoverage::new(uncertainty, correct).unwrap().unwrap()
+    fn on(uncertainty: &[f64], correct: &[bool], goal: AbstentionGoal, has_risk: bool) -> Threshold {
+        Threshold::on(uncertainty, correct, goal, has_risk).unwrap().unwrap()
     }
 
+    /// The threshold is from all samples, what it is worth from halves.
     #[test]
     fn thresholds_worked_by_hand() {
-        let curve = curve(&[0.1, 0.2, 0.3, 0.4], &[true, true, false, true]);
-        let half = Threshold::on(&curve, AbstentionGoal::Coverage(0.5), true);
-        assert_eq!(half, Threshold { uncertainty: Some(0.2), coverage: 0.5, risk: Some(0.0), samples: 4 });
+        let (uncertainty, correct) = ([0.1, 0.2, 0.3, 0.4], [true, true, false, true]);
+        let half = on(&uncertainty, &correct, AbstentionGoal::Coverage(0.5), true);
+        assert_eq!(
+            (half.uncertainty, half.coverage, half.risk, half.samples),
+            (Some(0.2), 0.5, Some(0.0), 4)
+        );
+        // Halves 0.1, 0.3 and 0.2, 0.4: up to 0.1 none of the second, up to 0.2 the first of the first.
+        assert_eq!(half.judged, Some(Judgement { samples: 4, answered: 1, wrong: 0 }));
         assert_eq!(half.abstains(&[0.2, 0.200_000_1, 0.0]), [false, true, false]);
-        let safe = Threshold::on(&curve, AbstentionGoal::Risk(0.0), true);
-        assert_eq!((safe.uncertainty, safe.coverage), (Some(0.2), 0.5));
-        let all = Threshold::on(&curve, AbstentionGoal::Risk(0.25), true);
+        let safe = on(&uncertainty, &correct, AbstentionGoal::Risk(0.0), true);
+        assert_eq!((safe.uncertainty, safe.coverage, safe.risk), (Some(0.2), 0.5, Some(0.0)));
+        // Up to 0.1 none of the second half, up to 0.4 all of the first: one of two is wrong, where none should be.
+        assert_eq!(safe.judged, Some(Judgement { samples: 4, answered: 2, wrong: 1 }));
+        let all = on(&uncertainty, &correct, AbstentionGoal::Risk(0.25), true);
         assert_eq!((all.uncertainty, all.coverage, all.risk), (Some(0.4), 1.0, Some(0.25)));
-        assert_eq!(Threshold::on(&curve, AbstentionGoal::Coverage(1.0), false).risk, None);
+        assert_eq!(on(&uncertainty, &correct, AbstentionGoal::Coverage(1.0), false).risk, None);
+        assert_eq!(Threshold::on(&[], &[], AbstentionGoal::Coverage(0.5), true).unwrap(), None);
+        let one = on(&[0.1], &[true], AbstentionGoal::Coverage(0.5), true);
+        assert_eq!((one.uncertainty, one.coverage, one.judged), (Some(0.1), 1.0, None));
     }
 
     #[test]
     fn a_risk_that_cannot_be_reached_always_abstains() {
-        let none = Threshold::on(&curve(&[0.1, 0.2], &[false, true]), AbstentionGoal::Risk(0.2), true);
-        assert_eq!(none, Threshold { uncertainty: None, coverage: 0.0, risk: None, samples: 2 });
+        let none = on(&[0.1, 0.2], &[false, false], AbstentionGoal::Risk(0.2), true);
+        assert_eq!((none.uncertainty, none.coverage, none.risk), (None, 0.0, None));
+        assert_eq!(none.judged, Some(Judgement { samples: 2, answered: 0, wrong: 0 }));
         assert_eq!(none.abstains(&[0.0]), [true]);
     }
 
     #[test]
     fn equal_uncertainties_are_treated_alike() {
-        let tied = Threshold::on(
-            &curve(&[0.1, 0.5, 0.5, 0.5], &[true, true, false, true]),
-            AbstentionGoal::Coverage(0.5),
-            true,
-        );
+        let (uncertainty, correct) = ([0.1, 0.5, 0.5, 0.5], [true, true, false, true]);
+        let tied = on(&uncertainty, &correct, AbstentionGoal::Coverage(0.5), true);
         assert_eq!((tied.uncertainty, tied.coverage, tied.risk), (Some(0.5), 1.0, Some(0.25)));
     }
 

@@ -155,6 +155,9 @@ pub enum FileProblem {
     /// Its scalings are not those of its network.
     #[error("its scalings are not of its inputs and outputs")]
     Scalings,
+    /// What the federation chose cannot be used.
+    #[error("a prior variance or temperature in it is not a finite number above 0")]
+    Calibration,
     /// Its class names are not those of its network.
     #[error("its class names are not as many as its outputs")]
     ClassNames,

@@ -15,8 +15,9 @@ mod error;
 mod model;
 mod server;
 
-pub use abstain::{AbstentionGoal, Threshold, most_probable};
+pub use abstain::{Threshold, most_probable};
 pub use error::{FileProblem, SavedError};
+pub use fedsi_metrics::{AbstentionGoal, Judgement};
 pub use model::{Predicted, SavedModel};
 pub use server::SavedServer;
 

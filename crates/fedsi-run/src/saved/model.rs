@@ -138,20 +138,23 @@ impl SavedModel {
         }
         let common = Common::new(model, config).map_err(damaged(path))?;
         let model = read_model(&common.client, &bytes).map_err(damaged(path))?;
-        match (&common.client.procedure().uncertainty, &model.parameters) {
-            (Uncertainty::None, Parameters::Point(_))
-            | (Uncertainty::Laplace(_), Parameters::Laplace(_))
-            | (Uncertainty::MeanField(_), Parameters::Gaussian(_))
-            | (Uncertainty::Samples(_), Parameters::Samples(_)) => Ok(Self { common, model }),
-            // Version 0.1 saved the model of a client whose posterior could not be computed.
-            (Uncertainty::Laplace(_), Parameters::Point(_)) => {
-                Err(SavedError::NoPosterior { client: model.client })
-            }
-            (_, found) => {
-                let found = found.kind();
-                Err(damaged(path)(FileProblem::OtherPosterior { found }))
+        for mode in &model.modes {
+            match (&common.client.procedure().uncertainty, &mode.parameters) {
+                (Uncertainty::None, Parameters::Point(_))
+                | (Uncertainty::Laplace(_), Parameters::Laplace(_))
+                | (Uncertainty::MeanField(_), Parameters::Gaussian(_))
+                | (Uncertainty::Samples(_), Parameters::Samples(_)) => {}
+                // Version 0.1 saved the model of a client whose posterior could not be computed.
+                (Uncertainty::Laplace(_), Parameters::Point(_)) => {
+                    return Err(SavedError::NoPosterior { client: model.client });
+                }
+                (_, found) => {
+                    let found = found.kind();
+                    return Err(damaged(path)(FileProblem::OtherPosterior { found }));
+                }
             }
         }
+        Ok(Self { common, model })
     }
 
     /// The model itself.
@@ -212,5 +215,23 @@ impl SavedModel {
             return Err(SavedError::NotFinite { client: self.model.client });
         }
         Ok(predicted)
+    }
+
+    /// How strange each row of `inputs` is beside the client's training inputs, in standard deviations of theirs: larger
+    /// is stranger. None where the model does not know: see [`Client::strangeness`]. Costs two forward passes, and about as
+    /// much again.
+    ///
+    /// # Errors
+    /// Scores that are not finite.
+    pub fn strangeness(&self, inputs: &[f32]) -> Result<Option<Vec<f64>>, SavedError> {
+        let client = self.model.client;
+        let found = self.common.client.strangeness(&self.model, inputs);
+        let scores = found.map_err(|source| SavedError::Prediction { client, source })?;
+        match scores {
+            Some(scores) if !scores.iter().all(|score| score.is_finite()) => {
+                Err(SavedError::NotFinite { client })
+            }
+            scores => Ok(scores),
+        }
     }
 }

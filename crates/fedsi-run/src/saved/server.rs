@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use fedsi_data::{InputForm, Samples, TargetForm};
 use fedsi_fl::Checked;
+use fedsi_fl::calibration::Calibration;
 use fedsi_fl::client::LocalData;
-use fedsi_fl::wire::{Download, read_shared};
+use fedsi_fl::wire::{Download, SharedMode, mode_prefix, read_shared};
 use serde::Deserialize;
 
 use super::model::{Common, Description};
@@ -18,11 +19,23 @@ use crate::tensor_file::TensorFile;
 #[derive(Deserialize)]
 struct ServerMetadata {
     round: u64,
+    /// Said in this form by runs of 0.1 alone.
+    #[serde(default)]
     prior_variance: Option<f64>,
+    #[serde(default)]
+    calibration: Calibration,
+    /// Not said by runs of 0.1, which have one.
+    #[serde(default = "one")]
+    modes: usize,
     model: Description,
     /// Not said by runs of 0.1.
     #[serde(default)]
     run: Option<String>,
+}
+
+/// Modes of a run that does not say how many.
+const fn one() -> usize {
+    1
 }
 
 /// A trained federation that new clients can join.
@@ -47,15 +60,27 @@ impl SavedServer {
         } else {
             verify(&file)?;
         }
-        let ServerMetadata { round, prior_variance, model, run } = file.entry()?;
+        let ServerMetadata { round, prior_variance, calibration, modes, model, run } = file.entry()?;
         if run.as_deref() != id {
             return Err(FileProblem::OtherRun);
         }
         let common = Common::new(model, config)?;
         let layout = common.client.network().layout();
-        let mean = file.parameters(layout)?[common.client.procedure().shared.range(layout)].to_vec();
-        let shared = read_shared(&file, mean, "server.variance")?;
-        let download = Download { prior_variance, ..Download::new(round, Arc::new(shared)) };
+        let range = common.client.procedure().held().range(layout);
+        let shared = |mode: usize| -> Result<SharedMode, FileProblem> {
+            let file = file.within(&mode_prefix(mode));
+            let mean = file.parameters(layout)?[range.clone()].to_vec();
+            let shared = Arc::new(read_shared(&file, mean, "server.variance")?);
+            Ok(SharedMode { mode, shared })
+        };
+        // As many as there are tensors for, whatever the metadata says.
+        let modes = (0..modes).map(shared).collect::<Result<_, _>>()?;
+        let prior_variance = calibration.prior_variance.or(prior_variance);
+        let calibration = Calibration { prior_variance, ..calibration };
+        if !calibration.is_sound() {
+            return Err(FileProblem::Calibration);
+        }
+        let download = Download { calibration, ..Download::of_modes(round, modes) };
         Ok(Self { common, download })
     }
 

@@ -11,14 +11,13 @@ use fedsi_run::{Observer, Origin, RunError, RunFolder, Summary, data_label, data
 use toml::{Table, Value};
 
 use crate::CompareError;
-use crate::comparison::{Comparison, Failure, MethodResult, RunResult, TuningProtocol};
+use crate::comparison::{Comparison, TuningProtocol};
 use crate::folder::CompareFolder;
 use crate::memory::runs_that_fit;
-use crate::plan::{PlannedRun, RunState, Settings, seeds};
+use crate::plan::{PlannedRun, RunState, Settings, reference, seeds};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
-use crate::standing::standings;
-use crate::statistics::{metric_results, metrics};
-use crate::tune::{TunedValues, Tuner, grid, protocol};
+use crate::summarise::{Finished, summarise};
+use crate::tune::{COMMON, TunedValues, Tuner, grid, protocol};
 
 /// Makes the page of a run that is complete but for its summary; a failure is logged and stops nothing.
 pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
@@ -29,6 +28,8 @@ pub struct CompareSpec<'a> {
     pub methods: Vec<&'static Method>,
     /// How many seeds, from the settings' own on.
     pub seeds: usize,
+    /// The name of the method that the others are tested against; `fedsi` where it is compared, else the first.
+    pub reference: Option<&'a str>,
     /// Whether to tune first.
     pub tune: bool,
     /// Rounds of a trial, where not a quarter of a run's.
@@ -66,6 +67,7 @@ pub fn compare(
     };
     let base = (spec.settings)(&[("method", Value::String(first.name.to_owned()))])?;
     let seeds = seeds(base.seed, spec.seeds)?;
+    let reference = reference(&spec.methods, spec.reference)?;
     let untuned = vec![TunedValues::default(); spec.methods.len()];
     let planned = plan(spec, &seeds, &untuned)?;
     let path =
@@ -74,6 +76,7 @@ pub fn compare(
     let mut undecided: Vec<&str> = Vec::new();
     if spec.tune {
         undecided.extend(planned.iter().flat_map(|run| grid(run.method)).map(|(key, _)| key));
+        undecided.extend(COMMON.map(|(key, _)| key));
     }
     let files = FileDigests::default();
     let any_missing = any_missing(&planned, &path, spec.force, &undecided, &files)?;
@@ -108,7 +111,18 @@ pub fn compare(
     let begin = |workers: usize| folder.write_marker(&marker, workers.max(earlier));
     let (outcomes, workers) = run_missing(spec, &planned, &folder, &data, observer, report, &begin)?;
     let jobs = workers.max(earlier);
-    let comparison = summarise(spec, &base, seeds, jobs, tuning, tuned, &planned, outcomes);
+    let comparison = summarise(Finished {
+        folder: folder.path(),
+        methods: &spec.methods,
+        reference,
+        base: &base,
+        seeds,
+        jobs,
+        tuning,
+        tuned,
+        planned: &planned,
+        outcomes,
+    });
     Ok(FinishedComparison { folder, comparison })
 }
 
@@ -366,68 +380,5 @@ impl Observer for RunProgress<'_> {
     fn evaluated(&mut self, clients: usize, total: usize) {
         let done = |clients: usize| self.work.end * clients as u64 / total.max(1) as u64;
         self.observer.advanced(done(clients) - done(clients - 1));
-    }
-}
-
-/// Runs as statistics.
-#[expect(clippy::too_many_arguments, reason = "it brings together what the stages found, and is called once")]
-fn summarise(
-    spec: &CompareSpec<'_>,
-    base: &Checked,
-    seeds: Vec<u64>,
-    jobs: usize,
-    tuning: Option<TuningProtocol>,
-    tuned: Vec<TunedValues>,
-    planned: &[PlannedRun],
-    outcomes: Vec<Result<Summary, String>>,
-) -> Comparison {
-    let mut summaries: Vec<Vec<Summary>> = vec![Vec::new(); spec.methods.len()];
-    let mut failures: Vec<Vec<Failure>> = vec![Vec::new(); spec.methods.len()];
-    // Methods first, a run for each seed.
-    for (index, (run, outcome)) in planned.iter().zip(outcomes).enumerate() {
-        let method = index / seeds.len();
-        match outcome {
-            Ok(summary) => summaries[method].push(summary),
-            Err(reason) => failures[method].push(Failure { seed: run.seed, reason }),
-        }
-    }
-    let metrics = summaries.iter().flatten().next().map(|run| metrics(&run.scores)).unwrap_or_default();
-    let metric_results = metric_results(&metrics, &summaries).into_iter().zip(standings(&summaries));
-    let methods = spec.methods.iter().zip(summaries).zip(failures).zip(metric_results).zip(tuned);
-    let methods =
-        methods.map(|((((method, runs), failures), (metric_results, standing)), tuned)| MethodResult {
-            name: method.name.to_owned(),
-            title: method.title.to_owned(),
-            source: method.source.to_owned(),
-            evaluated: method.evaluated.to_owned(),
-            runs: runs.iter().map(|summary| result(method, summary)).collect(),
-            failures,
-            standing,
-            metrics: metric_results,
-            tuned: tuned.values,
-            trials: tuned.trials,
-        });
-    Comparison {
-        dataset: dataset_name(base),
-        size: base.data.size.to_string(),
-        rounds: base.rounds,
-        seeds,
-        jobs,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        metrics,
-        tuning,
-        methods: methods.collect(),
-    }
-}
-
-fn result(method: &Method, summary: &Summary) -> RunResult {
-    RunResult {
-        seed: summary.seed,
-        folder: format!("{}-s{}", method.name, summary.seed),
-        scores: summary.scores,
-        coverage: Some(summary.coverage()),
-        seconds: summary.seconds.total,
-        bytes: summary.bytes,
-        peak_rss_bytes: summary.peak_rss_bytes,
     }
 }

@@ -29,6 +29,9 @@ pub struct Comparison {
     pub version: String,
     /// What is scored, the main score first, and which way is better.
     pub metrics: Vec<Metric>,
+    /// The name of the method that the others are tested against; comparisons of 0.1 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// How values were tuned, where they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningProtocol>,
@@ -143,6 +146,13 @@ impl Comparison {
         let path = folder.join("compare.json");
         let text = std::fs::read_to_string(&path).map_err(|error| CompareError::content(&path, &error))?;
         serde_json::from_str(&text).map_err(|error| CompareError::content(&path, &error))
+    }
+
+    /// The method that the others are tested against.
+    #[must_use]
+    pub fn reference(&self) -> Option<&MethodResult> {
+        let name = self.reference.as_ref()?;
+        self.methods.iter().find(|method| method.name == *name)
     }
 
     /// Every method without a rank as `METHOD: why`, with how many clients its scores are of where some are missing.

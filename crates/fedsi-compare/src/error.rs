@@ -24,6 +24,14 @@ pub enum CompareError {
     /// No method is named.
     #[error("there is no method to compare")]
     NoMethods,
+    /// A method that others are to be tested against, and that is not compared.
+    #[error("the reference `{name}` is not among the methods compared: {methods}")]
+    Reference {
+        /// The method.
+        name: String,
+        /// Those that are compared.
+        methods: String,
+    },
     /// No seed is asked for.
     #[error("there is no seed to compare on")]
     NoSeeds,
@@ -135,6 +143,7 @@ impl CompareError {
             Self::Run(error) => error.is_bad_input(),
             Self::Duplicate { .. }
             | Self::NoMethods
+            | Self::Reference { .. }
             | Self::NoSeeds
             | Self::SeedRange { .. }
             | Self::Foreign { .. }

@@ -4,7 +4,7 @@
 //! - [`tune`]: learning rates chosen by the same small grid for every method, on training data held out.
 //! - [`pool`]: runs side by side, within the cores and the memory at hand.
 //! - [`standing`]: which methods were scored on the same clients, so that they can be ranked.
-//! - [`statistics`]: means, deviations, ranks, and a paired test against the best.
+//! - [`statistics`]: means, deviations, ranks, and paired differences from a reference with intervals and tests.
 //! - [`comparison`]: what was found, as `compare.json`.
 //! - [`table`]: the same for a terminal, a README, a paper, a spreadsheet.
 //!
@@ -12,15 +12,19 @@
 //! (trials), and at the end `report.html` and `compare.json`. A killed comparison is resumed: finished runs
 //! and trials are reused, half a run is made again, and the results are the same bits.
 
+mod bootstrap;
+mod client_sums;
 mod compare;
 pub mod comparison;
 mod error;
 mod folder;
 mod memory;
+mod metric;
 pub mod plan;
 pub mod pool;
 pub mod standing;
 pub mod statistics;
+mod summarise;
 pub mod table;
 pub mod tune;
 

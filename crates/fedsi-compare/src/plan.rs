@@ -37,6 +37,24 @@ pub fn methods(list: &str) -> Result<Vec<&'static Method>, CompareError> {
     Ok(METHODS.iter().copied().filter(|method| names.contains(&method.name)).collect())
 }
 
+/// The place of the method that the others are tested against: the one that is named; else `fedsi`, where it is
+/// compared, else the first. It does not depend on any result.
+///
+/// # Errors
+/// An unknown name (with the nearest known one), or a method that is not compared.
+pub(crate) fn reference(methods: &[&'static Method], wanted: Option<&str>) -> Result<usize, CompareError> {
+    let place = |name: &str| methods.iter().position(|method| method.name == name);
+    let Some(name) = wanted.map(str::trim) else { return Ok(place(DEFAULT_REFERENCE).unwrap_or(0)) };
+    find(name)?;
+    place(name).ok_or_else(|| CompareError::Reference {
+        name: name.to_owned(),
+        methods: methods.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// What others are tested against where nothing else is asked for.
+const DEFAULT_REFERENCE: &str = "fedsi";
+
 /// So many seeds from the first one on.
 ///
 /// # Errors
@@ -215,6 +233,21 @@ mod tests {
         assert!(methods("fedsi,fedsi").unwrap_err().to_string().contains("twice"));
         assert!(methods("fedsy").unwrap_err().to_string().contains("did you mean `fedsi`?"));
         assert!(methods(" ,").unwrap_err().is_bad_input());
+    }
+
+    #[test]
+    fn the_reference_is_named_or_ours() {
+        let of = |list: &str, wanted| reference(&methods(list).unwrap(), wanted);
+        assert_eq!(of("fedavg,fedbabu,fedsi", None).unwrap(), 0);
+        assert_eq!(methods("fedavg,fedbabu").unwrap()[of("fedavg,fedbabu", None).unwrap()].name, "fedavg");
+        assert_eq!(of("fedavg,fedbabu,fedsi", Some(" fedbabu ")).unwrap(), 2);
+        let error = of("fedavg,fedbabu", Some("fedper")).unwrap_err();
+        assert!(error.is_bad_input());
+        assert_eq!(
+            error.to_string(),
+            "the reference `fedper` is not among the methods compared: fedavg, fedbabu"
+        );
+        assert!(of("fedavg", Some("fedav")).unwrap_err().to_string().contains("did you mean `fedavg`?"));
     }
 
     /// Only an absent summary means a run that is not finished: a damaged one is named, and replaced by force alone.

@@ -129,7 +129,7 @@ mod tests {
         // The same method with the hard client dropped: the best mean of all.
         let dropped = || vec![with_clients(1, &[Some(0.8), Some(0.8), None])];
         let rank = |methods: &[Vec<Summary>]| -> Vec<Option<usize>> {
-            let found = metric_results(&metrics(&methods[0][0].scores), methods);
+            let found = metric_results(&metrics(&methods[0][0].scores), methods, None);
             found.iter().map(|results| results["accuracy"].rank).collect()
         };
         assert_eq!(rank(&[honest(), worse()]), [Some(1), Some(2)]);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn as_many_runs_of_other_seeds_do_not_compare() {
         let methods = [vec![with_clients(1, &[Some(0.9)])], vec![with_clients(2, &[Some(0.8)])]];
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
+        let found = metric_results(&metrics(&methods[0][0].scores), &methods, None);
         assert_eq!([found[0]["accuracy"].rank, found[1]["accuracy"].rank], [None, None]);
     }
 }

@@ -1,75 +1,95 @@
 //! Statistics of methods that ran on the same seeds.
 //!
 //! A seed gives every method the same clients with the same samples, so scores come in pairs: differences are
-//! tested, not means. With few seeds the test has little power: a large p-value is no proof of equality. With fewer than
-//! five there is no test.
+//! tested, not means. They are differences from one method that is named before anything is seen, the reference: a test
+//! against whichever method came out best would find too much, for the best of several is better than it is by chance too.
+//! Ranks describe what was observed and test nothing.
+//!
+//! The interval that counts is Student's over seeds. Each seed draws its clients, their samples and the network anew, so
+//! the difference of a seed is one independent observation of all of that together, and clients of one seed, who share a
+//! model, are never taken for independent ones. With the five to twenty seeds there are, its only assumption (differences
+//! of means over clients are nearly normal) is milder than that of the bootstrap, whose percentile interval over five
+//! seeds has 126 distinct samples to rest on and is about a third too narrow. Where a partition is fixed (clients given
+//! by the data), the interval is for that federation, not for others like it.
+//!
+//! The bootstrap over seeds and clients within them stands beside it as a check that does not assume
+//! normality: where the two disagree on whether 0 is excluded, the difference is not established. With fewer
+//! than five seeds there is neither test nor interval of Student's. A large p-value is no proof of equality.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fedsi_fl::scores::Scores;
-use fedsi_metrics::paired_t_test;
+use fedsi_metrics::{PairedTest, holm, paired_t_test};
 use fedsi_run::Summary;
 use serde::{Deserialize, Serialize};
 
+pub use crate::metric::{Direction, Metric, metrics};
+use crate::metric::{ece_floor, value};
 use crate::standing::standings;
 
-/// Which way a score is better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-    /// The nearer to this value the better: the coverage of an interval.
-    Nearest(f64),
-}
-
-impl Direction {
-    /// The score turned so that lower is better.
-    #[must_use]
-    pub fn loss(self, score: f64) -> f64 {
-        match self {
-            Self::Higher => -score,
-            Self::Lower => score,
-            Self::Nearest(target) => (score - target).abs(),
-        }
-    }
-}
-
-/// A score that methods are compared by.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Metric {
-    /// Its key in `summary.json`.
-    pub key: String,
-    /// Its name in a table.
-    pub title: String,
-    /// Which way is better.
-    pub direction: Direction,
-    /// Whether it is a share of one, shown as a percentage.
-    pub is_share: bool,
-    /// Whether tables show it.
-    pub shown: bool,
-    /// Whether tables show the test of it.
-    pub tested: bool,
-}
-
-/// How a method does by one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How a method does by one metric. Comparisons of 0.1 have ranks only: their tests were against the best method
+/// and are not read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricResult {
     /// The mean over seeds; null where nothing was scored.
     pub mean: Option<f64>,
     /// The standard deviation over seeds, with n - 1; null of fewer than two.
     pub std: Option<f64>,
-    /// 1 is best, equals share a rank. Null where the method lacks a seed or a client that another was scored on: such
-    /// means do not compare.
+    /// 1 is best, equals share a rank; it describes what was observed. Null where the method lacks a seed or a client that
+    /// another was scored on: such means do not compare.
     pub rank: Option<usize>,
-    /// The paired two-sided t-test over seeds against the best method. Null for that method itself, for one without a
-    /// rank, with fewer than [five](fedsi_metrics::MIN_PAIRS) seeds, and where the difference is the same on every seed.
+    /// Of ECE: what perfect calibration would score by chance, mean over seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
+    /// The difference from the reference. Null for the reference itself, and where either has no rank.
+    #[serde(default)]
+    pub difference: Option<Difference>,
+    /// Of ECE: the difference from its own floor. Null where a seed has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above_floor: Option<Difference>,
+    /// Over pairs of seed and client: how often it is better than the reference, worse, or the same. All 0 where there is
+    /// no difference.
+    #[serde(default)]
+    pub against_reference: WinLossTie,
+}
+
+/// A difference over seeds: the method's score less the reference's. Of a score that should be near a value, the
+/// difference of the distances from it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The mean over seeds.
+    pub mean: f64,
+    /// The same as a share of the reference's mean, or of the floor; null where a score is not above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative: Option<f64>,
+    /// Student's 95% interval over seeds. Null with fewer than [five](fedsi_metrics::MIN_PAIRS) seeds, and where the
+    /// difference is the same on every seed.
+    pub interval: Option<[f64; 2]>,
+    /// The paired two-sided t-test over seeds; null where there is no interval.
     pub p: Option<f64>,
-    /// Over pairs of seed and client: how often it is better than the best method, worse, or the same. All 0 for that
-    /// method itself and for one without a rank.
-    pub against_best: WinLossTie,
+    /// The same after Holm's correction for all methods that are tested by this score.
+    pub p_holm: Option<f64>,
+    /// The 95% interval of the bootstrap over seeds and clients within them. Null with one seed, and where
+    /// predictions could not be read.
+    #[serde(default)]
+    pub bootstrap: Option<[f64; 2]>,
+}
+
+impl Difference {
+    /// Of each seed's difference, from 0.
+    fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+        let spread = fedsi_metrics::Summary::of(pairs.iter().map(|(own, other)| own - other))?;
+        let test: Option<PairedTest> = paired_t_test(pairs);
+        let is_positive = pairs.iter().all(|(own, other)| *own > 0.0 && *other > 0.0);
+        let other = fedsi_metrics::Summary::of(pairs.iter().map(|pair| pair.1)).filter(|_| is_positive);
+        Some(Self {
+            mean: spread.mean,
+            relative: other.map(|other| spread.mean / other.mean),
+            interval: test.map(|test| test.interval.into()),
+            p: test.map(|test| test.p),
+            p_holm: None,
+            bootstrap: None,
+        })
+    }
 }
 
 /// Wins, losses and ties.
@@ -83,77 +103,34 @@ pub struct WinLossTie {
     pub ties: usize,
 }
 
-/// A metric, and where it stands in scores.
-type Entry = (Metric, Option<f64>);
-
-/// The metrics of these scores with their values, the main one first.
-fn entries(scores: &Scores) -> Vec<Entry> {
-    let entry = |key: &str, title: &str, direction, value| {
-        let metric = Metric {
-            key: key.to_owned(),
-            title: title.to_owned(),
-            direction,
-            is_share: false,
-            shown: true,
-            tested: false,
-        };
-        (metric, value)
-    };
-    let share = |(metric, value): Entry| (Metric { is_share: true, ..metric }, value);
-    let hidden = |(metric, value): Entry| (Metric { shown: false, ..metric }, value);
-    let tested = |(metric, value): Entry| (Metric { tested: true, ..metric }, value);
-    match *scores {
-        Scores::Classification { accuracy, ece, mce, brier, nll, mce_1pct } => vec![
-            tested(share(entry("accuracy", "accuracy", Direction::Higher, accuracy))),
-            entry("ece", "ECE", Direction::Lower, ece),
-            entry("mce", "MCE", Direction::Lower, mce),
-            entry("brier", "Brier", Direction::Lower, brier),
-            tested(entry("nll", "NLL", Direction::Lower, nll)),
-            hidden(entry("mce_1pct", "MCE 1%", Direction::Lower, mce_1pct)),
-        ],
-        Scores::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => {
-            let coverage =
-                |key, title, level, value| share(entry(key, title, Direction::Nearest(level), value));
-            vec![
-                tested(entry("rmse", "RMSE", Direction::Lower, rmse)),
-                entry("mae", "MAE", Direction::Lower, mae),
-                tested(entry("nll", "NLL", Direction::Lower, nll)),
-                hidden(coverage("coverage_50", "in 50%", 0.50, coverage_50)),
-                hidden(coverage("coverage_80", "in 80%", 0.80, coverage_80)),
-                coverage("coverage_90", "in 90%", 0.90, coverage_90),
-                hidden(coverage("coverage_95", "in 95%", 0.95, coverage_95)),
-            ]
-        }
-    }
-}
-
-/// The metrics of these scores, the main one first.
+/// How each method stands by each of `metrics`, and how far from the method at `reference`; `methods` has each method's
+/// complete runs.
 #[must_use]
-pub fn metrics(scores: &Scores) -> Vec<Metric> {
-    entries(scores).into_iter().map(|(metric, _)| metric).collect()
-}
-
-/// The score of this metric; one that is not finite is none.
-fn value(scores: &Scores, key: &str) -> Option<f64> {
-    entries(scores).into_iter().find(|(metric, _)| metric.key == key)?.1.filter(|value| value.is_finite())
-}
-
-/// How each method stands by each of `metrics`; `methods` has each method's complete runs. The order of methods
-/// decides only which of equals the others are tested against: the first.
-#[must_use]
-pub fn metric_results(metrics: &[Metric], methods: &[Vec<Summary>]) -> Vec<BTreeMap<String, MetricResult>> {
+pub fn metric_results(
+    metrics: &[Metric],
+    methods: &[Vec<Summary>],
+    reference: Option<usize>,
+) -> Vec<BTreeMap<String, MetricResult>> {
     let comparable: Vec<bool> =
         standings(methods).iter().map(|standing| standing.unranked.is_none()).collect();
     let mut all = vec![BTreeMap::new(); methods.len()];
     for metric in metrics {
-        for (of_method, result) in all.iter_mut().zip(by_metric(metric, methods, &comparable)) {
+        let mut results = by_metric(metric, methods, &comparable, reference);
+        correct(&mut results, |result| result.difference.as_mut());
+        correct(&mut results, |result| result.above_floor.as_mut());
+        for (of_method, result) in all.iter_mut().zip(results) {
             of_method.insert(metric.key.clone(), result);
         }
     }
     all
 }
 
-fn by_metric(metric: &Metric, methods: &[Vec<Summary>], comparable: &[bool]) -> Vec<MetricResult> {
+fn by_metric(
+    metric: &Metric,
+    methods: &[Vec<Summary>],
+    comparable: &[bool],
+    reference: Option<usize>,
+) -> Vec<MetricResult> {
     let scored = |runs: &Vec<Summary>| -> BTreeMap<u64, f64> {
         runs.iter().filter_map(|run| Some((run.seed, value(&run.scores, &metric.key)?))).collect()
     };
@@ -166,41 +143,57 @@ fn by_metric(metric: &Metric, methods: &[Vec<Summary>], comparable: &[bool]) -> 
         spreads[index].filter(|_| ranked).map(|spread| metric.direction.loss(spread.mean))
     };
     let loss: Vec<Option<f64>> = comparable.iter().enumerate().map(loss).collect();
-    // The first of equals: `min_by` keeps it.
-    let best = (0..methods.len())
-        .filter_map(|index| Some((index, loss[index]?)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(index, _)| index);
+    let reference = reference.filter(|&reference| loss.get(reference).is_some_and(Option::is_some));
     let result = |index: usize| {
         let spread = spreads[index];
         let better = |own: f64| loss.iter().flatten().filter(|&&other| other < own).count();
         let rank = loss[index].map(|own| 1 + better(own));
-        let best_other = best.filter(|&best| best != index && rank.is_some());
+        let other = reference.filter(|&other| other != index && rank.is_some() && metric.tested);
+        let floors = if metric.key == "ece" { floors(&methods[index]) } else { Vec::new() };
+        let floor = fedsi_metrics::Summary::of(floors.iter().map(|pair| pair.1));
+        let has_all = !floors.is_empty() && floors.len() == methods[index].len();
         MetricResult {
             mean: spread.map(|spread| spread.mean),
             std: spread.and_then(|spread| spread.std_dev),
             rank,
-            p: best_other.and_then(|best| test(metric.direction, &scores[index], &scores[best])),
-            against_best: best_other
-                .map(|best| tally(metric, &methods[index], &methods[best]))
+            floor: floor.filter(|_| has_all).map(|floor| floor.mean),
+            difference: other
+                .and_then(|other| Difference::of(&pairs(metric.direction, &scores[index], &scores[other]))),
+            above_floor: has_all.then(|| Difference::of(&floors)).flatten(),
+            against_reference: other
+                .map(|other| tally(metric, &methods[index], &methods[other]))
                 .unwrap_or_default(),
         }
     };
     (0..methods.len()).map(result).collect()
 }
 
-/// The paired test over seeds; both have the same.
-fn test(direction: Direction, own: &BTreeMap<u64, f64>, best: &BTreeMap<u64, f64>) -> Option<f64> {
-    let pair = |(seed, score): (&u64, &f64)| Some((direction.loss(*score), direction.loss(*best.get(seed)?)));
-    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
-    Some(paired_t_test(&pairs)?.p)
+/// Scores of the seeds that both have, as they are subtracted.
+fn pairs(direction: Direction, own: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Vec<(f64, f64)> {
+    let both = own.iter().filter_map(|(seed, score)| Some((*score, *other.get(seed)?)));
+    both.map(|(own, other)| (direction.subtracted(own), direction.subtracted(other))).collect()
+}
+
+/// ECE and its floor, run by run.
+fn floors(runs: &[Summary]) -> Vec<(f64, f64)> {
+    runs.iter().filter_map(|run| Some((value(&run.scores, "ece")?, ece_floor(&run.scores)?))).collect()
+}
+
+/// Holm's correction over all methods that are tested.
+fn correct(results: &mut [MetricResult], of: fn(&mut MetricResult) -> Option<&mut Difference>) {
+    let mut tested: Vec<&mut Difference> =
+        results.iter_mut().filter_map(of).filter(|found| found.p.is_some()).collect();
+    let corrected = holm(&tested.iter().filter_map(|found| found.p).collect::<Vec<_>>());
+    for (found, p) in tested.iter_mut().zip(corrected) {
+        found.p_holm = Some(p);
+    }
 }
 
 /// Who is better, client by client, over the seeds that both have.
-fn tally(metric: &Metric, own: &[Summary], best: &[Summary]) -> WinLossTie {
+fn tally(metric: &Metric, own: &[Summary], other: &[Summary]) -> WinLossTie {
     let mut tally = WinLossTie::default();
     for run in own {
-        let Some(other) = best.iter().find(|other| other.seed == run.seed) else { continue };
+        let Some(other) = other.iter().find(|other| other.seed == run.seed) else { continue };
         for (client, other_client) in run.clients.iter().zip(&other.clients) {
             let score = |scores| value(scores, &metric.key).map(|score| metric.direction.loss(score));
             let (Some(loss), Some(other_loss)) = (score(&client.scores), score(&other_client.scores)) else {
@@ -218,152 +211,4 @@ fn tally(metric: &Metric, own: &[Summary], best: &[Summary]) -> WinLossTie {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use fedsi_fl::wire::Traffic;
-    use fedsi_run::{ClientScores, Seconds};
-
-    pub(crate) fn scores(accuracy: f64, nll: f64) -> Scores {
-        let rest = Some(0.1);
-        Scores::Classification {
-            accuracy: Some(accuracy),
-            ece: rest,
-            mce: rest,
-            brier: rest,
-            nll: Some(nll),
-            mce_1pct: None,
-        }
-    }
-
-    /// A run with these scores, and clients with these accuracies.
-    pub(crate) fn run(seed: u64, scores_of_run: Scores, clients: &[f64]) -> Summary {
-        let client = |(id, &accuracy): (usize, &f64)| ClientScores {
-            id,
-            name: None,
-            samples: 10,
-            problem: None,
-            scores: scores(accuracy, 0.5),
-        };
-        Summary {
-            method: String::new(),
-            dataset: "digits".to_owned(),
-            size: "small".to_owned(),
-            seed,
-            rounds: 2,
-            scores: scores_of_run,
-            coverage: None,
-            clients: clients.iter().enumerate().map(client).collect(),
-            posterior: None,
-            seconds: Seconds { total: 4.0, ..Seconds::default() },
-            bytes: Traffic { up: 1_000_000, down: 2_000_000 },
-            trouble: fedsi_fl::simulation::Tally::default(),
-            epsilon: None,
-            delta: None,
-            peak_rss_bytes: None,
-            device: None,
-            cpu: None,
-            version: "0".to_owned(),
-            run: None,
-            files: BTreeMap::new(),
-        }
-    }
-
-    fn close(found: Option<f64>, expected: f64) {
-        assert!((found.unwrap() - expected).abs() < 1e-12, "{found:?} is not {expected}");
-    }
-
-    #[test]
-    fn worked_by_hand() {
-        // Accuracies .91 .93 .95 .97 .99 (mean .95, std sqrt(.001)) against .90 .91 .92 .93 .94 (mean .92): differences
-        // .01 to .05, so t = 3 sqrt(2) with four degrees, p = 1 - x (3 - x^2) / 2 with x = sqrt(18/22).
-        let steps = [1, 2, 3, 4, 5];
-        let worse = |seed: u64| run(seed, scores(0.89 + 0.01 * seed as f64, 0.3), &[0.8, 0.9]);
-        let better = |seed: u64| run(seed, scores(0.89 + 0.02 * seed as f64, 0.4), &[0.8, 0.7]);
-        let methods = [steps.map(worse).to_vec(), steps.map(better).to_vec()];
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-        let (worse, better) = (&found[0]["accuracy"], &found[1]["accuracy"]);
-        assert_eq!((worse.rank, better.rank, better.p), (Some(2), Some(1), None));
-        close(better.mean, 0.95);
-        close(better.std, 0.001_f64.sqrt());
-        let x = (18.0_f64 / 22.0).sqrt();
-        assert!((worse.p.unwrap() - (1.0 - x * (3.0 - x * x) / 2.0)).abs() < 1e-9, "{worse:?}");
-        assert_eq!(worse.against_best, WinLossTie { wins: 5, losses: 0, ties: 5 });
-        // NLL: lower is better. The same difference on every seed has no variance, so no test.
-        assert_eq!((found[0]["nll"].rank, found[1]["nll"].rank, found[1]["nll"].p), (Some(1), Some(2), None));
-        // ECE: the same everywhere; both are best.
-        assert_eq!((found[0]["ece"].rank, found[1]["ece"].rank, found[1]["ece"].p), (Some(1), Some(1), None));
-        // Nothing scored.
-        assert_eq!((found[0]["mce_1pct"].mean, found[0]["mce_1pct"].rank), (None, None));
-    }
-
-    #[test]
-    fn few_seeds_have_no_test() {
-        for count in 1..5_u64 {
-            let method =
-                |rate: f64| (1..=count).map(move |seed| run(seed, scores(rate * seed as f64, 0.3), &[]));
-            let methods = [method(0.1).collect::<Vec<_>>(), method(0.2).collect()];
-            let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-            let worse = &found[0]["accuracy"];
-            assert_eq!((worse.rank, worse.p), (Some(2), None), "{count} seeds");
-        }
-    }
-
-    #[test]
-    fn a_score_that_is_not_finite_is_none() {
-        let methods = [
-            vec![run(1, scores(0.9, f64::NAN), &[]), run(2, scores(0.9, 0.1), &[])],
-            vec![run(1, scores(0.8, 0.4), &[]), run(2, scores(0.8, 0.4), &[])],
-        ];
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-        assert_eq!((found[0]["nll"].mean, found[0]["nll"].rank), (Some(0.1), None));
-        assert_eq!(found[1]["nll"].rank, Some(1));
-    }
-
-    #[test]
-    fn one_seed_has_no_spread_and_no_test() {
-        let methods = [vec![run(1, scores(0.9, 0.3), &[])], vec![run(1, scores(0.8, 0.4), &[])]];
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-        assert_eq!(
-            (found[1]["accuracy"].std, found[1]["accuracy"].p, found[1]["accuracy"].rank),
-            (None, None, Some(2))
-        );
-    }
-
-    #[test]
-    fn fewer_seeds_have_no_rank_and_no_test() {
-        let steps = [1, 2, 3, 4, 5, 6];
-        let all = steps.map(|seed| run(seed, scores(0.7 + 0.001 * (seed * seed) as f64, 0.4), &[0.5]));
-        let few = steps[1..].iter().map(|&seed| run(seed, scores(0.99, 0.1), &[0.9]));
-        let methods = [few.collect(), all.to_vec(), vec![]];
-        let found = metric_results(&metrics(&methods[1][0].scores), &methods);
-        let of = |method: usize| (found[method]["accuracy"].rank, found[method]["accuracy"].p);
-        assert_eq!([of(0), of(1), of(2)], [(None, None), (Some(1), None), (None, None)]);
-        assert_eq!(found[0]["accuracy"].against_best, WinLossTie::default());
-        assert_eq!(found[2]["accuracy"].mean, None);
-    }
-
-    #[test]
-    fn coverage_is_best_near_its_level() {
-        let covered = |seed, value| {
-            let coverage = Scores::Regression {
-                rmse: Some(1.0),
-                mae: Some(1.0),
-                nll: Some(1.0),
-                coverage_50: None,
-                coverage_80: None,
-                coverage_90: Some(value),
-                coverage_95: None,
-            };
-            run(seed, coverage, &[])
-        };
-        // Means .90 and .96: the first is nearer to .9, though not on every seed.
-        let values = [[0.82, 0.98, 0.84, 0.97, 0.89], [0.95, 0.97, 0.96, 0.97, 0.95]];
-        let method = |values: [f64; 5]| (1..).zip(values).map(|(seed, value)| covered(seed, value)).collect();
-        let methods: [Vec<Summary>; 2] = values.map(method);
-        let found = metric_results(&metrics(&methods[0][0].scores), &methods);
-        let [first, second] = [0, 1].map(|method: usize| &found[method]["coverage_90"]);
-        assert_eq!((first.rank, second.rank), (Some(1), Some(2)));
-        // Differences of distances: -.03 -.01 0 0 .04, mean 0: t = 0.
-        close(second.p, 1.0);
-    }
-}
+pub(crate) mod tests;

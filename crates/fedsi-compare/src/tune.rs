@@ -1,8 +1,10 @@
 //! Learning rates and the like, chosen for every method by the same small grid on training data held out.
 //!
-//! One key after the other: `training.learning_rate` first, then the method's second key at the best rate. Every method has
-//! the same number of values of a key to try, on the same seed, for the same rounds; a method without a second key has
-//! nothing more to try, and so fewer trials. A trial trains without the held-out share of
+//! One key after the other: `training.learning_rate` first, then the method's own setting at the best rate, then
+//! `training.weight_noise` at the best of both. A method that has noise of its own has another setting in the place of the
+//! last, one without settings of its own tries more learning rates. Every method so has three keys with three values each,
+//! on the same seed, for the same rounds: nine values, seven trials where the defaults are among the values tried. What
+//! each run chooses for itself on data set aside is on for all of them alike (`COMMON`). A trial trains without the held-out share of
 //! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
 //! likelihood on that share. Test data is never used.
 
@@ -28,14 +30,27 @@ use crate::pool::{self, CompareObserver, DataCache, FileDigests};
 /// The share of training data that trials are scored on, where the config holds nothing out.
 const HELD_OUT: f64 = 0.2;
 
+/// The first key of every method.
+const RATE: &str = "training.learning_rate";
+
 /// Learning rates that are tried, by every method.
 const RATES: [f64; 3] = [3e-4, 1e-3, 3e-3];
+
+/// Settings that every method has in its trials and in the runs that follow: what a run chooses by itself.
+pub(crate) const COMMON: [(&str, &str); 1] = [("calibration.temperature", "auto")];
 
 /// The keys that a method is tuned by, in order, with the values to try.
 #[must_use]
 pub fn grid(method: &Method) -> Vec<(&'static str, Vec<f64>)> {
-    let second = method.tuned.map(|setting| (setting.key, setting.values.to_vec()));
-    std::iter::once(("training.learning_rate", RATES.to_vec())).chain(second).collect()
+    let own = method.tuned.iter().map(|setting| (setting.key, setting.values.to_vec()));
+    std::iter::once((RATE, RATES.to_vec())).chain(own).collect()
+}
+
+/// What all methods that are tuned have in common, and these values; nothing where nothing is tuned.
+fn with_common(values: &BTreeMap<String, f64>) -> Vec<(&str, Value)> {
+    let common = COMMON.iter().filter(|_| !values.is_empty());
+    let common = common.map(|&(key, value)| (key, Value::String(value.to_owned())));
+    common.chain(values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value)))).collect()
 }
 
 /// What tuning found for a method.
@@ -50,7 +65,7 @@ pub(crate) struct TunedValues {
 impl TunedValues {
     /// The chosen values as settings.
     pub(crate) fn settings(&self) -> Vec<(&str, Value)> {
-        self.values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value))).collect()
+        with_common(&self.values)
     }
 }
 
@@ -112,8 +127,7 @@ struct Job<'a> {
 impl Tuner<'_> {
     /// The settings of a trial.
     fn config(&self, method: &Method, values: &BTreeMap<String, f64>) -> Result<Checked, CompareError> {
-        let mut all: Vec<(&str, Value)> =
-            values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value))).collect();
+        let mut all = with_common(values);
         all.push(("rounds", Value::Integer(i64::try_from(self.protocol.rounds).unwrap_or(i64::MAX))));
         all.push(("validation.fraction", Value::Float(self.protocol.held_out)));
         all.extend(identity(method, self.protocol.seed));
@@ -266,10 +280,12 @@ impl GridSearch {
         Ok(fedsi_run::write_whole(&self.file, text.as_bytes())?)
     }
 
-    /// Takes the value with the lowest score; of equals the first; where all failed, the config's stands.
+    /// Takes the value with the lowest score, what stands among them where it was tried; of equals the first; where all
+    /// failed, what stands remains.
     fn choose(&mut self, key: usize) {
         let Some(&(name, _)) = self.grid.get(key) else { return };
-        let scored = self.candidates(key).into_iter().filter_map(|values| {
+        let tried = std::iter::once(self.values.clone()).filter(|values| values.contains_key(name));
+        let scored = tried.chain(self.candidates(key)).filter_map(|values| {
             let score = self.known(&values)?.held_out_nll?;
             Some((score, values[name]))
         });
@@ -281,7 +297,7 @@ impl GridSearch {
         }
     }
 
-    /// The trials in the order of the grid, whichever was ready first.
+    /// The trials in the order of the grid's values, whichever was ready first.
     fn into_tuned(self) -> TunedValues {
         let mut trials = self.cache.into_inner().unwrap_or_else(PoisonError::into_inner).trials;
         trials.sort_by(|a, b| {
@@ -306,18 +322,47 @@ fn take(table: &mut Table, key: &str) -> Option<Value> {
 mod tests {
     use super::*;
     use fedsi_data::Size;
+    use fedsi_fl::config::Overrides;
     use fedsi_fl::methods::METHODS;
 
+    /// As many trials for each method, whichever rate is best: three of the rate, and two of each other key whose default
+    /// is among its values.
     #[test]
-    fn every_method_tries_the_same_training_rates_first() {
+    fn every_method_has_the_same_number_of_trials() {
         for method in METHODS {
-            let config = Config::defaults(method.name, "digits", Size::Small).unwrap();
-            let grid = grid(method);
-            assert_eq!(grid[0], ("training.learning_rate", RATES.to_vec()), "{}", method.name);
-            let table = Table::try_from(&config).unwrap();
-            for (key, values) in grid {
-                assert!(take(&mut table.clone(), key).is_some_and(|value| value.is_float()), "{key}");
-                assert_eq!(values.len(), 3);
+            for dataset in ["digits", "mnist", "cifar-10"] {
+                let config = Config::defaults(method.name, dataset, Size::Small).unwrap();
+                let grid = grid(method);
+                assert_eq!(grid[0], (RATE, RATES.to_vec()), "{}", method.name);
+                let table = Table::try_from(&config).unwrap();
+                for best in RATES {
+                    let mut tried = std::collections::BTreeSet::new();
+                    let default = |key: &str| take(&mut table.clone(), key).unwrap().as_float().unwrap();
+                    let mut values: BTreeMap<&str, f64> =
+                        grid.iter().map(|&(key, _)| (key, default(key))).collect();
+                    for (key, tries) in &grid {
+                        for &value in tries {
+                            values.insert(key, value);
+                            tried.insert(format!("{values:?}"));
+                        }
+                        values.insert(key, if *key == RATE { best } else { default(key) });
+                    }
+                    assert_eq!(tried.len(), 7, "{} on {dataset}, best rate {best}", method.name);
+                }
+            }
+        }
+    }
+
+    /// A method that has noise of its own is not asked to train under more.
+    #[test]
+    fn every_trial_is_allowed() {
+        for method in METHODS {
+            for (key, values) in grid(method) {
+                let value = Value::Float(values[1]);
+                let settings =
+                    [("method".to_owned(), Value::String(method.name.to_owned())), (key.to_owned(), value)];
+                let layer = Overrides::from_assignments("a trial", settings.to_vec()).unwrap();
+                fedsi_fl::resolve(&[layer]).unwrap().check().unwrap();
             }
         }
     }

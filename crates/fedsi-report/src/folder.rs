@@ -61,7 +61,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// A file that is missing or is not what a run writes.
-    pub fn read(folder: &Path, summary: Summary) -> Result<Self, ReportError> {
+    pub fn read(folder: &Path, mut summary: Summary) -> Result<Self, ReportError> {
         check_counts(&summary).map_err(content(&folder.join("summary.json")))?;
         let rounds = rounds(&folder.join("metrics.jsonl"))?;
         let config = text(&folder.join("config.toml"))?;
@@ -75,6 +75,8 @@ impl RunFiles {
         }
         let (predictions, owners) = predictions(&folder.join("predictions.safetensors"))?;
         let report_data = report_data(folder)?;
+        // Runs of 0.1 have fewer scores.
+        summary.complete_scores(&predictions, &owners, report_data.as_ref().map(|found| &*found.classes));
         Ok(Self { summary, rounds, config, predictions, owners, report_data })
     }
 }

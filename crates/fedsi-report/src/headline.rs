@@ -1,10 +1,12 @@
 //! The top of a run's page: accuracy, calibration, and the clients with the worst scores.
 
+use fedsi_fl::client::Predictions;
 use fedsi_fl::scores::Scores;
+use fedsi_metrics::AbstentionGoal;
 use fedsi_run::{ClientScores, Summary};
 
 use crate::RunFiles;
-use crate::series::{COVERAGES, RunSeries};
+use crate::series::RunSeries;
 
 /// One large number with what it means.
 pub(crate) struct Tile {
@@ -57,14 +59,25 @@ fn percent(share: f64) -> String {
 
 fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) {
     let (
-        Scores::Classification { accuracy: Some(accuracy), ece: Some(ece), mce_1pct, .. },
+        Scores::Classification {
+            accuracy: Some(accuracy),
+            ece: Some(ece),
+            mce_1pct,
+            aurc,
+            ece_floor,
+            ece_floor_std,
+            ..
+        },
         Some(RunSeries::Classes { pooled, .. }),
     ) = (files.summary.scores, series)
     else {
         return ("Nothing was evaluated.".to_owned(), Vec::new());
     };
     let over = pooled.overconfidence();
+    // Below this an error is what chance gives a calibrated model.
+    let noise = ece_floor.zip(ece_floor_std).map_or(0.0, |(mean, deviation)| mean + 2.0 * deviation);
     let verdict = match ece {
+        _ if ece > GOOD && ece <= noise => "too few test samples to tell its calibration from a perfect one",
         _ if ece <= GOOD => "well calibrated: its confidence can be trusted",
         _ if ece <= FAIR && over > 0.0 => "slightly overconfident",
         _ if ece <= FAIR => "slightly underconfident",
@@ -91,8 +104,12 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
         Tile { name: "accuracy".to_owned(), value: percent(accuracy), note },
         Tile {
             name: "calibration error".to_owned(),
-            value: format!("{ece:.3}"),
-            note: format!("ECE, 0 is perfect; largest gap {:.2}", mce_1pct.unwrap_or(0.0)),
+            value: format!("{ece:.4}"),
+            note: format!(
+                "ECE{}; largest gap {:.2}",
+                floor_note(ece_floor, ece_floor_std),
+                mce_1pct.unwrap_or(0.0)
+            ),
         },
         Tile {
             name: "confidence minus accuracy".to_owned(),
@@ -100,13 +117,14 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
             note: format!("percentage points: {direction}"),
         },
     ];
-    if let (Some(all), Some(most)) = (pooled.risk.last(), pooled.risk.get(COVERAGES * 8 / 10 - 1)) {
+    if let Some(aurc) = aurc {
         tiles.push(Tile {
-            name: "error rate at 80% coverage".to_owned(),
-            value: percent(*most),
-            note: format!("{} at full coverage", percent(*all)),
+            name: "AURC".to_owned(),
+            value: format!("{aurc:.5}"),
+            note: "mean error rate over all coverages, the surest answered first; 0 is perfect".to_owned(),
         });
     }
+    tiles.extend(abstention(&files.predictions));
     if let Some(area) = pooled.unseen_auroc {
         tiles.push(Tile {
             name: "detection of unseen classes".to_owned(),
@@ -120,6 +138,35 @@ fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) 
         ""
     };
     (format!("Accuracy {}{over}; {verdict}.", percent(accuracy)), tiles)
+}
+
+/// What perfect calibration would have by chance.
+fn floor_note(mean: Option<f64>, deviation: Option<f64>) -> String {
+    match (mean, deviation) {
+        (Some(mean), Some(deviation)) => {
+            format!("; floor {mean:.4} ± {deviation:.4}: what perfect calibration has by chance")
+        }
+        _ => ", 0 is perfect".to_owned(),
+    }
+}
+
+/// What abstaining on a fifth is worth: thresholds from half of the samples, judged on the other half.
+fn abstention(predictions: &Predictions) -> Option<Tile> {
+    let Predictions::Classes { classes, probabilities, labels } = predictions else { return None };
+    let rows = fedsi_metrics::Predictions::new(probabilities, labels, *classes).ok()?;
+    let (uncertainty, correct): (Vec<f64>, Vec<bool>) =
+        rows.rows().map(|row| (1.0 - row.confidence(), row.is_correct())).unzip();
+    let judged =
+        fedsi_metrics::cross_fitted(&uncertainty, &correct, AbstentionGoal::Coverage(0.8)).ok()??;
+    Some(Tile {
+        name: "error rate at 80% coverage".to_owned(),
+        value: percent(judged.risk()?),
+        note: format!(
+            "{} at full coverage; thresholds from half of the samples, judged on the other half, where they answer {}",
+            percent(1.0 - rows.accuracy()?),
+            percent(judged.coverage())
+        ),
+    })
 }
 
 fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
@@ -183,7 +230,11 @@ fn flagged(summary: &Summary) -> Vec<FlaggedClient> {
             Scores::Classification { ece, .. } => ece,
             Scores::Regression { .. } => None,
         }) {
-            add(client, format!("largest calibration error, {ece:.3}"));
+            let floor = match client.scores {
+                Scores::Classification { ece_floor: Some(floor), .. } => format!(" (floor {floor:.3})"),
+                _ => String::new(),
+            };
+            add(client, format!("largest calibration error, {ece:.3}{floor}"));
         }
         if let Some((client, rmse)) = worst(&|client| match client.scores {
             Scores::Regression { rmse, .. } => rmse,

@@ -39,7 +39,7 @@ pub(crate) struct MethodRuns {
 #[derive(Clone, Debug)]
 pub(crate) enum Calibration {
     /// Of predicted classes.
-    Reliability { bins: Vec<ReliabilityBin>, ece: f64 },
+    Reliability { bins: Vec<ReliabilityBin>, ece: f64, floor: f64 },
     /// Of predicted values: levels and the share inside, and the share inside the 90% interval.
     Coverage { points: Points, inside: f64 },
 }
@@ -161,9 +161,11 @@ impl Pool {
     fn calibration(&self) -> Option<Calibration> {
         match self {
             Self::Empty => None,
-            Self::Classes(table) => {
-                Some(Calibration::Reliability { bins: table.bins().collect(), ece: table.ece()? })
-            }
+            Self::Classes(table) => Some(Calibration::Reliability {
+                bins: table.bins().collect(),
+                ece: table.ece()?,
+                floor: table.ece_floor()?.mean,
+            }),
             Self::Values { outputs, parts: [mean, variance, targets] } => {
                 let rows = GaussianPredictions::new(mean, variance, targets, *outputs).ok()?;
                 let level = |step: usize| step as f64 / (LEVELS + 1) as f64;

@@ -77,6 +77,7 @@ fn classification() -> RunFiles {
         labels.push(u32::from(row % 4 == 0));
     }
     let sample = |kind| Sample {
+        strangeness: Some(1.25),
         client: 1,
         index: 3,
         kind,
@@ -124,8 +125,11 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<MethodRuns>) {
     let method = |place: usize| {
         let standing = |mean: f64| {
             let against = if place == 0 { [0, 0, 0] } else { [2, 1, 5] };
-            json!({ "mean": mean, "std": 0.01, "rank": place + 1, "p": (place > 0).then_some(0.03),
-                "against_best": { "wins": against[0], "ties": against[1], "losses": against[2] } })
+            let step = 0.01 * place as f64;
+            let difference =
+                json!({ "mean": step, "interval": [step - 0.015, step + 0.015], "p": 0.03, "p_holm": 0.03 });
+            json!({ "mean": mean, "std": 0.01, "rank": place + 1, "difference": (place > 0).then_some(difference),
+                "against_reference": { "wins": against[0], "ties": against[1], "losses": against[2] } })
         };
         let run = |seed: u64| {
             json!({ "seed": seed, "folder": format!("m{place}-s{seed}"), "scores": scores, "seconds": 3.0 + place as f64,
@@ -139,7 +143,7 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<MethodRuns>) {
             "runs": if is_there { runs } else { Vec::new() }, "failures": [],
             "metrics": if is_there { standings } else { json!({}) } })
     };
-    let comparison = json!({ "dataset": "digits", "size": "small", "seeds": [1, 2], "rounds": 4, "jobs": 1, "version": "0",
+    let comparison = json!({ "dataset": "digits", "size": "small", "seeds": [1, 2], "rounds": 4, "jobs": 1, "version": "0", "reference": "m0",
         "metrics": [main, metric("nll", "NLL", "lower", false)], "methods": (0..8).map(method).collect::<Vec<_>>() });
     let method_runs = |place: usize| {
         let calibration = if is_classes {
@@ -148,7 +152,7 @@ fn compared(is_classes: bool) -> (fedsi_compare::Comparison, Vec<MethodRuns>) {
             };
             let rows = fedsi_metrics::Predictions::new(&probabilities, &labels, classes).unwrap();
             let table = rows.reliability(fedsi_metrics::Bins::default());
-            Calibration::Reliability { bins: table.bins().collect(), ece: 0.125 }
+            Calibration::Reliability { bins: table.bins().collect(), ece: 0.125, floor: 0.03125 }
         } else {
             Calibration::Coverage { points: vec![(0.25, 0.3), (0.5, 0.5), (0.75, 0.7)], inside: 0.875 }
         };

@@ -3,10 +3,10 @@
 use askama::Template;
 use fedsi_fl::client::PosteriorKind;
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::scores::Figure;
+use fedsi_fl::scores::{Figure, Scores};
 use fedsi_fl::simulation::RoundRecord;
-use fedsi_run::ClientScores;
 use fedsi_run::report_data::{MAX_CLIENTS_WITH_SAMPLES, Selection};
+use fedsi_run::{ClassScores, ClientScores};
 
 use crate::format::{bytes, counted, grouped};
 use crate::headline::Headline;
@@ -19,6 +19,9 @@ use crate::{ReportError, RunFiles};
 
 /// Clients a page lists: of more, the worst.
 const MAX_LISTED: usize = 1_000;
+
+/// Classes a page lists: of more, the worst.
+const MAX_CLASS_ROWS: usize = 50;
 
 /// Updates left out of rounds that are listed one by one.
 const MAX_LEFT_OUT: usize = 100;
@@ -40,6 +43,8 @@ struct RunPage<'a> {
     headline: Headline,
     scores: Vec<Figure>,
     rows: Vec<ClientRow>,
+    /// Classes that the page lists.
+    class_rows: Vec<&'a ClassScores>,
     /// Clients that the table leaves out.
     unlisted: usize,
     plots: &'a RunPlots,
@@ -73,6 +78,7 @@ pub(crate) fn run_page(files: &RunFiles) -> Result<RenderedPage, ReportError> {
         facts: facts(files),
         headline: Headline::of(files, series.as_ref()),
         scores: summary.scores.figures(),
+        class_rows: listed_classes(&summary.classes),
         unlisted: clients - listed.len(),
         rows: listed.into_iter().map(row).collect(),
         plots: &plots,
@@ -105,6 +111,12 @@ fn facts(files: &RunFiles) -> Vec<(&'static str, String)> {
     let mut facts = vec![("method", summary.method.clone())];
     if let Some(method) = method {
         facts.push(("model evaluated", method.evaluated.to_owned()));
+    }
+    if let Some(modes) = summary.modes {
+        facts.push(("networks averaged", modes.to_string()));
+    }
+    if let Some(temperature) = summary.calibration.temperature {
+        facts.push(("temperature, chosen on data set aside", format!("{temperature:.3}")));
     }
     facts.push(("data", format!("{} ({})", summary.dataset, summary.size)));
     facts.push(("clients", grouped(summary.clients.len() as f64)));
@@ -147,6 +159,17 @@ fn listed(clients: &[ClientScores]) -> Vec<&ClientScores> {
     all
 }
 
+/// All classes in order; of many, those with the lowest recall.
+fn listed_classes(classes: &[ClassScores]) -> Vec<&ClassScores> {
+    let mut all: Vec<&ClassScores> = classes.iter().collect();
+    if all.len() > MAX_CLASS_ROWS {
+        let recall = |class: &ClassScores| class.recall.unwrap_or(f64::INFINITY);
+        all.sort_by(|a, b| recall(a).total_cmp(&recall(b)));
+        all.truncate(MAX_CLASS_ROWS);
+    }
+    all
+}
+
 fn row(client: &ClientScores) -> ClientRow {
     ClientRow {
         id: client.id,
@@ -183,6 +206,21 @@ impl RunPage<'_> {
     /// Per mille as a percentage.
     fn percent(share: &u32) -> String {
         format!("{:.1}%", f64::from(*share) / 10.0)
+    }
+
+    /// The mean recall over classes, where classes are predicted.
+    fn balanced_accuracy(&self) -> Option<String> {
+        match self.files.summary.scores {
+            Scores::Classification { balanced_accuracy, .. } => {
+                balanced_accuracy.map(|share| format!("{:.2}%", 100.0 * share))
+            }
+            Scores::Regression { .. } => None,
+        }
+    }
+
+    /// A share as a percentage; a dash where there is none.
+    fn share(value: &Option<f64>) -> String {
+        value.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", 100.0 * share))
     }
 
     /// What was run, in a line.

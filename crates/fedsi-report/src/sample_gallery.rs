@@ -29,6 +29,9 @@ pub(crate) struct Card {
     /// The most probable classes, in per mille.
     #[serde(rename = "p")]
     pub(crate) top: Vec<(usize, u32)>,
+    /// How strange its input is to the model, in tenths of a standard deviation.
+    #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
+    pub(crate) strangeness: Option<i32>,
     /// A PNG file in base64.
     #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
     pub(crate) picture: Option<String>,
@@ -94,6 +97,11 @@ impl Gallery {
 }
 
 impl Card {
+    /// Its strangeness, to be read.
+    pub(crate) fn strangeness(&self) -> Option<String> {
+        self.strangeness.map(|tenths| format!("{:.1}", f64::from(tenths) / 10.0))
+    }
+
     fn of(sample: &Sample, shape: Option<[usize; 3]>) -> Result<Self, ReportError> {
         let mut top: Vec<(usize, f32)> = sample.probabilities.iter().copied().enumerate().collect();
         top.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -104,6 +112,7 @@ impl Card {
             index: sample.index,
             label: sample.label,
             top: top.into_iter().map(|(class, p)| (class, (1000.0 * p).round() as u32)).collect(),
+            strangeness: sample.strangeness.map(|score| (10.0 * score).round() as i32),
             picture,
         })
     }

@@ -138,6 +138,6 @@ fn in_words(client: &ClientScores) -> String {
         return if client.samples == 0 { "no test data".to_owned() } else { "no predictions".to_owned() };
     }
     let mut words = vec![crate::format::counted(client.samples, "test sample")];
-    words.extend(figures.iter().take(3).map(|figure| format!("{} {figure}", figure.name)));
+    words.extend(figures.iter().take(3).map(|figure| format!("{} {}", figure.name, figure.beside_floor())));
     words.join(" · ")
 }

@@ -99,7 +99,7 @@
       image.src = `data:image/png;base64,${one.b}`;
     }
     const words = item.appendChild(element("p"));
-    words.append(element("b", named(one.l)), element("span", `sample ${one.i}`));
+    words.append(element("b", named(one.l)), element("span", `sample ${one.i}${one.s === undefined ? "" : `, strangeness ${(one.s / 10).toFixed(1)}`}`));
     const list = item.appendChild(element("ol"));
     for (const [place, share] of one.p) {
       const row = list.appendChild(element("li", undefined, place === one.l ? "true" : ""));

@@ -74,6 +74,7 @@ fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync
     let spec = CompareSpec {
         methods: fedsi_compare::methods(methods).unwrap(),
         seeds: 2,
+        reference: None,
         tune: false,
         tune_rounds: None,
         jobs: 1,
@@ -225,9 +226,10 @@ fn a_comparison() {
     found.write(&folder).unwrap();
     for words in [
         "3 methods on digits",
-        "Best by accuracy: ",
-        "Best by NLL: ",
-        "2 seeds are too few seeds for a test",
+        "Accuracy: FedSI ",
+        "NLL: FedSI ",
+        "2 seeds are too few for a test",
+        "Differences from FedSI",
         "Held-out score",
     ] {
         assert!(page.contains(words), "no `{words}`");
@@ -237,6 +239,8 @@ fn a_comparison() {
         "tradeoff",
         "wins-accuracy",
         "wins-nll",
+        "differences-accuracy",
+        "differences-aurc",
         "reliability-fedsi",
         "reliability-fedavg",
         "reliability-fedper",
@@ -292,7 +296,7 @@ fn a_comparison_of_regressions_with_a_run_that_failed() {
     let page = kept("comparison-regression", &folder, &made);
     assert!(page.contains("Runs that failed") && page.contains("the disk") && !page.contains("<b>the disk"));
     assert!(page.contains("data-plot=\"coverage-fedsi\"") && !page.contains("reliability"));
-    assert!(page.contains("Best by RMSE: "));
+    assert!(page.contains("RMSE: FedSI "));
 }
 
 #[test]

@@ -1,20 +1,18 @@
-//! The answer first: who is best, by what, and whether that is more than chance.
+//! The answer first: how the reference stands against the others by each score, and whether that is more than chance.
 
 use fedsi_compare::Comparison;
 use fedsi_compare::comparison::MethodResult;
-use fedsi_compare::statistics::{Metric, MetricResult};
+use fedsi_compare::statistics::{Difference, Metric, MetricResult};
 use fedsi_metrics::MIN_PAIRS;
 
 use crate::headline::Tile;
+use crate::plots::{LEVEL, capital, is_better};
 
-/// A difference with a p-value below this is called significant.
-const LEVEL: f64 = 0.05;
-
-/// Who is best, by what, and by how much.
+/// How the reference stands, and what was best.
 pub(crate) struct Verdict {
     /// Sentences, the most important first.
     pub(crate) lines: Vec<String>,
-    /// The best by each score.
+    /// The best observed by each score.
     pub(crate) tiles: Vec<Tile>,
 }
 
@@ -43,67 +41,105 @@ fn ranked<'a>(comparison: &'a Comparison, metric: &Metric) -> Vec<(&'a MethodRes
         Some((method, result, result.mean?))
     });
     let mut all: Vec<_> = found.collect();
-    // The first of equals is what the others are tested against.
+    // Equals stay in the order in which methods are listed.
     all.sort_by_key(|(_, result, _)| result.rank);
     all
 }
 
 fn score(metric: &Metric, value: f64) -> String {
-    if metric.is_share { format!("{:.2}%", 100.0 * value) } else { format!("{value:.4}") }
+    match (metric.is_share, metric.key.as_str()) {
+        (true, _) => format!("{:.2}%", 100.0 * value),
+        (false, "aurc") => format!("{value:.5}"),
+        (false, _) => format!("{value:.4}"),
+    }
 }
 
-/// One sentence or two of one score.
+/// A few sentences of one score.
 fn line(comparison: &Comparison, metric: &Metric) -> Option<String> {
     let all = ranked(comparison, metric);
-    let (best, _, value) = all.first()?;
-    let mut text = format!("Best by {}: {} ({})", metric.title, best.title, score(metric, *value));
+    let (best, _, best_value) = all.first()?;
+    let observed = format!("{} ({})", best.title, score(metric, *best_value));
+    let reference = comparison.reference();
+    let own = reference.and_then(|reference| all.iter().find(|(method, ..)| method.name == reference.name));
+    let Some((reference, result, value)) = own else {
+        let why = match reference {
+            Some(reference) => format!("{} has no rank, so nothing is tested against it", reference.title),
+            None => {
+                "an older version made this comparison: compare again for tests, runs are reused".to_owned()
+            }
+        };
+        return Some(format!("{}: best observed {observed}; {why}.", capital(&metric.title)));
+    };
+    let mut text = format!("{}: {} {}", capital(&metric.title), reference.title, score(metric, *value));
+    if let Some(floor) = result.floor {
+        text.push_str(&format!(" (floor {})", score(metric, floor)));
+    }
     if all.len() < 2 {
         text.push_str(", the only method that can be ranked.");
         return Some(text);
     }
-    let others = &all[1..];
-    let (second, _, next) = others[0];
-    text.push_str(&format!(", before {} ({}). ", second.title, score(metric, next)));
+    if best.name != reference.name {
+        text.push_str(&format!(", best observed {observed}"));
+    }
+    text.push_str(". ");
     if comparison.seeds.len() < MIN_PAIRS {
         let seeds = comparison.seeds.len();
         let plural = if seeds == 1 { " is" } else { "s are" };
-        text.push_str(&format!("{seeds} seed{plural} too few seeds for a test."));
+        text.push_str(&format!("{seeds} seed{plural} too few for a test."));
         return Some(text);
     }
-    let title = |(method, ..): &(&'_ MethodResult, &MetricResult, f64)| method.title.clone();
-    let tested: Vec<(String, f64)> =
-        others.iter().filter_map(|other| Some((title(other), other.1.p?))).collect();
-    let untested: Vec<String> =
-        others.iter().filter(|(_, result, _)| result.p.is_none()).map(title).collect();
-    let adjusted = holm(&tested.iter().map(|(_, p)| *p).collect::<Vec<_>>());
-    let (mut beaten, mut close) = (Vec::new(), Vec::new());
-    for ((name, _), p) in tested.into_iter().zip(adjusted) {
-        if p < LEVEL { beaten.push(name) } else { close.push(name) }
+    text.push_str(&findings(metric, &reference.name, &all));
+    if let Some(above) = &result.above_floor {
+        text.push_str(&format!(" {}", floor_sentence(above)));
     }
+    Some(text)
+}
+
+/// Whether the bootstrap over seeds and clients leaves the sign of a difference open.
+fn contains_zero(bootstrap: Option<[f64; 2]>) -> bool {
+    bootstrap.is_some_and(|[low, high]| low <= 0.0 && high >= 0.0)
+}
+
+/// Whom the reference is better than, whom worse, and of whom nobody can say.
+fn findings(metric: &Metric, reference: &str, all: &[(&MethodResult, &MetricResult, f64)]) -> String {
+    let (mut beaten, mut open, mut ahead, mut untested) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (method, result, _) in all.iter().filter(|(method, ..)| method.name != reference) {
+        let Some(found) = &result.difference else { continue };
+        let list = match found.p_holm {
+            None => &mut untested,
+            Some(p) if p >= LEVEL || contains_zero(found.bootstrap) => &mut open,
+            Some(_) if is_better(metric, found.mean) => &mut ahead,
+            Some(_) => &mut beaten,
+        };
+        list.push(method.title.clone());
+    }
+    let is_all = open.is_empty() && ahead.is_empty() && untested.is_empty();
     let mut parts = Vec::new();
-    match (beaten.len(), close.len()) {
-        (0, 0) => {}
-        (_, 0) if untested.is_empty() => {
-            parts.push("Significantly better than every other ranked method.".to_owned());
-        }
-        (_, 0) => parts.push(format!("Significantly better than {}.", list(&beaten))),
-        (0, _) => parts.push(format!(
-            "No significant difference from {} over {} seeds.",
-            list(&close),
-            comparison.seeds.len()
-        )),
-        _ => parts.push(format!(
-            "Significantly better than {}; no significant difference from {}.",
-            list(&beaten),
-            list(&close)
-        )),
+    if is_all && beaten.len() > 1 {
+        parts.push("Significantly better than every other ranked method.".to_owned());
+    } else if !beaten.is_empty() {
+        parts.push(format!("Significantly better than {}.", list(&beaten)));
+    }
+    if !ahead.is_empty() {
+        parts.push(format!("Significantly worse than {}.", list(&ahead)));
+    }
+    if !open.is_empty() {
+        parts.push(format!("No significant difference from {}.", list(&open)));
     }
     if !untested.is_empty() {
         let whom = list(&untested);
         parts.push(format!("No test against {whom}: the difference is the same on every seed."));
     }
-    text.push_str(&parts.join(" "));
-    Some(text)
+    parts.join(" ")
+}
+
+/// Whether an ECE is more than chance gives.
+fn floor_sentence(above: &Difference) -> &'static str {
+    match above.p_holm {
+        Some(p) if p < LEVEL && above.mean > 0.0 => "It is significantly above its floor.",
+        Some(p) if p < LEVEL => "It is below its floor.",
+        _ => "It cannot be told from perfect calibration.",
+    }
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -115,29 +151,17 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// p-values after Holm's correction for how many there are: then less than one in twenty comparisons without any
-/// difference names one.
-fn holm(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let (mut adjusted, mut largest) = (vec![1.0; values.len()], 0.0_f64);
-    for (step, &place) in order.iter().enumerate() {
-        largest = largest.max((values.len() - step) as f64 * values[place]).min(1.0);
-        adjusted[place] = largest;
-    }
-    adjusted
-}
-
 fn tile(comparison: &Comparison, metric: &Metric) -> Option<Tile> {
     let all = ranked(comparison, metric);
-    let (best, _, value) = all.first()?;
+    let (best, result, value) = all.first()?;
+    let floor = result.floor.map_or_else(String::new, |floor| format!(" (floor {})", score(metric, floor)));
     let next = all.get(1).map_or_else(String::new, |(method, _, value)| {
         format!(", then {} {}", method.title, score(metric, *value))
     });
     Some(Tile {
-        name: format!("best {}", metric.title),
+        name: format!("best observed {}", metric.title),
         value: score(metric, *value),
-        note: format!("{}{next}", best.title),
+        note: format!("{}{floor}{next}", best.title),
     })
 }
 
@@ -146,63 +170,76 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holm_s_correction() {
-        let found = holm(&[0.01, 0.04, 0.03]);
-        for (found, expected) in found.iter().zip([0.03, 0.06, 0.06]) {
-            assert!((found - expected).abs() < 1e-12, "{found}");
-        }
-        assert!(holm(&[]).is_empty());
-    }
-
-    #[test]
     fn lists_read_well() {
         let names = ["a", "b", "c"].map(str::to_owned);
         assert_eq!([list(&names[..1]), list(&names)], ["a", "a, b and c"]);
     }
 
-    /// Methods a to d over so many seeds, with these ranks and p-values; one without a rank is not comparable.
-    fn comparison(seeds: usize, results: &[(Option<usize>, Option<f64>)]) -> Comparison {
-        let methods = ["a", "b", "c", "d"].iter().zip(results).map(|(name, (rank, p))| {
+    /// Methods a to d over so many seeds, with these ranks, differences from a and corrected p-values; one without a rank is
+    /// not comparable.
+    type Results<'a> = &'a [(Option<usize>, Option<(f64, Option<f64>)>)];
+
+    fn comparison(seeds: usize, results: Results<'_>, reference: Option<&str>) -> Comparison {
+        let methods = ["a", "b", "c", "d"].iter().zip(results).map(|(name, (rank, difference))| {
+            let difference = difference.map(|(mean, p)| {
+                serde_json::json!({ "mean": mean, "interval": p.map(|_| [mean - 0.1, mean + 0.1]), "p": p, "p_holm": p })
+            });
             serde_json::json!({
                 "name": name, "title": name, "source": "", "evaluated": "", "runs": [], "failures": [],
                 "unranked": rank.is_none().then_some("it lacks a client"),
-                "metrics": { "nll": {
-                    "mean": 0.5, "std": 0.1, "rank": rank, "p": p,
-                    "against_best": { "wins": 0, "losses": 0, "ties": 0 },
-                } },
+                "metrics": { "nll": { "mean": 0.5, "std": 0.1, "rank": rank, "difference": difference } },
             })
         });
         let text = serde_json::json!({
             "dataset": "digits", "size": "small", "seeds": (1..=seeds).collect::<Vec<_>>(), "rounds": 2, "jobs": 1,
-            "version": "0", "methods": methods.collect::<Vec<_>>(),
+            "version": "0", "methods": methods.collect::<Vec<_>>(), "reference": reference,
             "metrics": [{ "key": "nll", "title": "NLL", "direction": "lower", "is_share": false, "shown": true, "tested": true }],
         });
         serde_json::from_value(text).unwrap()
     }
 
-    fn said(seeds: usize, results: &[(Option<usize>, Option<f64>)]) -> String {
-        Verdict::of(&comparison(seeds, results)).lines.join(" ")
+    fn said(seeds: usize, results: Results<'_>) -> String {
+        Verdict::of(&comparison(seeds, results, Some("a"))).lines.join(" ")
     }
 
     #[test]
     fn without_a_test_nothing_is_significant() {
-        let best = (Some(1), None);
-        let few = said(2, &[best, (Some(2), None)]);
-        assert_eq!(few, "Best by NLL: a (0.5000), before b (0.5000). 2 seeds are too few seeds for a test.");
-        let alike = said(5, &[best, (Some(2), None)]);
-        assert!(alike.ends_with(". No test against b: the difference is the same on every seed."), "{alike}");
-        let mixed = said(5, &[best, (Some(2), Some(0.001)), (Some(3), None)]);
-        assert!(mixed.contains("Significantly better than b. No test against c"), "{mixed}");
-        // Corrected for two tests, not three: .02 stays below .05, and with three it would not.
-        let corrected = said(5, &[best, (Some(2), Some(0.02)), (Some(3), Some(0.02)), (Some(4), None)]);
-        assert!(corrected.contains("Significantly better than b and c."), "{corrected}");
+        let own = (Some(1), None);
+        let few = said(2, &[own, (Some(2), Some((0.1, None)))]);
+        assert_eq!(few, "NLL: a 0.5000. 2 seeds are too few for a test.");
+        let alike = said(5, &[own, (Some(2), Some((0.1, None)))]);
+        assert_eq!(alike, "NLL: a 0.5000. No test against b: the difference is the same on every seed.");
+    }
+
+    #[test]
+    fn the_reference_may_be_better_worse_or_neither() {
+        let (own, better) = ((Some(2), None), (Some(1), Some((-0.1, Some(0.01)))));
+        let mixed =
+            said(5, &[own, better, (Some(3), Some((0.1, Some(0.2)))), (Some(4), Some((0.2, Some(0.001))))]);
+        assert_eq!(
+            mixed,
+            "NLL: a 0.5000, best observed b (0.5000). Significantly better than d. Significantly worse than b. No \
+             significant difference from c."
+        );
+        let worse = (Some(2), Some((0.1, Some(0.01))));
+        let all = said(5, &[(Some(1), None), worse, worse]);
+        assert!(all.ends_with("Significantly better than every other ranked method."), "{all}");
     }
 
     #[test]
     fn a_method_without_a_rank_is_in_no_sentence() {
-        let one = said(5, &[(None, None), (Some(1), None)]);
-        assert_eq!(one, "Best by NLL: b (0.5000), the only method that can be ranked.");
+        let one = said(5, &[(Some(1), None), (None, None)]);
+        assert_eq!(one, "NLL: a 0.5000, the only method that can be ranked.");
+        let without = said(5, &[(None, None), (Some(1), None)]);
+        assert_eq!(without, "NLL: best observed b (0.5000); a has no rank, so nothing is tested against it.");
         let none = said(5, &[(None, None), (None, None)]);
         assert!(none.starts_with("No method can be ranked"), "{none}");
+    }
+
+    #[test]
+    fn an_older_comparison_has_no_test() {
+        let old = comparison(5, &[(Some(1), None), (Some(2), None)], None);
+        let line = Verdict::of(&old).lines.join(" ");
+        assert!(line.starts_with("NLL: best observed a (0.5000); an older version"), "{line}");
     }
 }

@@ -7,11 +7,11 @@ use fedsi_data::display_name;
 use fedsi_metrics::Summary as Spread;
 
 use super::canvas::{Axes, Drawing, NAMED, drawing, number, percent, whole};
+use super::differences::{differences, wins};
 use super::method_curves::{MethodCurve, MethodCurves};
 use super::method_style::MethodStyle;
 use super::small_calibration::SmallCalibration;
 use super::tradeoff::{MethodPoint, Tradeoff};
-use super::win_loss::{WinLossBars, WinLossRow};
 use crate::ReportError;
 use crate::method_runs::{Calibration, MethodRuns, Points};
 
@@ -30,7 +30,9 @@ pub(crate) struct Titled {
 pub(crate) struct ComparePlots {
     /// The main score against NLL; and the better half alone, where the others crowd it.
     pub(crate) tradeoff: Vec<Titled>,
-    /// Wins and losses, by score.
+    /// Differences from the reference, by score.
+    pub(crate) differences: Vec<Titled>,
+    /// Wins and losses against the reference, by score.
     pub(crate) wins: Vec<Titled>,
     /// A diagram a method.
     pub(crate) calibration: Vec<Titled>,
@@ -49,6 +51,7 @@ impl ComparePlots {
         };
         Ok(Self {
             tradeoff: tradeoff(comparison)?,
+            differences: differences(comparison)?,
             wins: wins(comparison)?,
             calibration: calibration(comparison, method_runs)?,
             loss: overlay("learning-curves", ("training loss", number), comparison, method_runs, |one| {
@@ -60,19 +63,20 @@ impl ComparePlots {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Drawing> {
-        let Self { tradeoff, wins, calibration, loss, held_out, cost } = self;
-        let titled = [tradeoff, wins, calibration, cost].into_iter().flatten().map(|one| &one.plot);
+        let Self { tradeoff, differences, wins, calibration, loss, held_out, cost } = self;
+        let titled =
+            [tradeoff, differences, wins, calibration, cost].into_iter().flatten().map(|one| &one.plot);
         titled.chain([loss, held_out].into_iter().flatten())
     }
 }
 
 /// The style of a method is that of its place in the list.
-fn styles(comparison: &Comparison) -> impl Iterator<Item = (MethodStyle, &MethodResult)> {
+pub(super) fn styles(comparison: &Comparison) -> impl Iterator<Item = (MethodStyle, &MethodResult)> {
     let methods = comparison.methods.iter().take(MAX_METHODS).enumerate();
     methods.map(|(place, method)| (MethodStyle::of(place), method))
 }
 
-fn metric_result<'a>(method: &'a MethodResult, metric: &Metric) -> Option<&'a MetricResult> {
+pub(super) fn metric_result<'a>(method: &'a MethodResult, metric: &Metric) -> Option<&'a MetricResult> {
     method.metrics.get(&metric.key)
 }
 
@@ -167,75 +171,15 @@ pub(crate) fn capital(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Wins and losses by each tested score.
-fn wins(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
-    let mut made = Vec::new();
-    for metric in comparison.metrics.iter().filter(|metric| metric.tested) {
-        let best = styles(comparison).find(|(_, method)| {
-            metric_result(method, metric)
-                .is_some_and(|found| found.rank == Some(1) && found.p.is_none() && is_blank(found))
-        });
-        let Some((_, best)) = best else { continue };
-        let row = |(style, method)| row(metric, best, style, method);
-        let rows: Vec<WinLossRow<'_>> = styles(comparison).map(row).collect();
-        if rows.iter().all(|row| row.counts.is_none()) {
-            continue;
-        }
-        let words = rows.iter().filter_map(|row| {
-            let [wins, ties, losses] = row.counts?;
-            Some(format!("{} wins {wins}, ties {ties}, loses {losses}", display_name(row.name)))
-        });
-        let words: Vec<String> = words.collect();
-        let [best_title, score] = [&best.title, &metric.title].map(|name| display_name(name));
-        let about = format!("Against {best_title}, the best by {score}: {}", words.join("; "));
-        let axis = format!("clients of all seeds, {score} against {best_title}");
-        made.push(Titled {
-            title: format!("By {score}, against {best_title}"),
-            plot: drawing(
-                &file_name(&format!("wins-{}", metric.key)),
-                &about,
-                false,
-                &WinLossBars { rows, axis: &axis },
-            )?,
-            note: String::new(),
-        });
-    }
-    Ok(made)
-}
-
-/// Whether nothing was counted against another method.
-const fn is_blank(found: &MetricResult) -> bool {
-    found.against_best.wins + found.against_best.losses + found.against_best.ties == 0
-}
-
-fn row<'a>(
-    metric: &Metric,
-    best: &MethodResult,
-    style: MethodStyle,
-    method: &'a MethodResult,
-) -> WinLossRow<'a> {
-    let counts = metric_result(method, metric).filter(|found| !is_blank(found)).map(|found| {
-        let counts = found.against_best;
-        [counts.wins, counts.ties, counts.losses]
-    });
-    let instead = match (method.name == best.name, method.runs.is_empty()) {
-        (true, _) => "the best: the others are counted against it",
-        (false, true) => "no runs",
-        (false, false) if method.standing.unranked.is_some() => "not ranked",
-        (false, false) => "nothing to count",
-    };
-    WinLossRow { name: &method.title, style, counts, instead }
-}
-
 /// A small diagram for every method with predictions.
 fn calibration(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Vec<Titled>, ReportError> {
     let mut made = Vec::new();
     for (method, found) in comparison.methods.iter().zip(method_runs).take(MAX_METHODS) {
         let Some(calibration) = &found.calibration else { continue };
         let (name, note, small) = match calibration {
-            Calibration::Reliability { bins, ece } => (
+            Calibration::Reliability { bins, ece, floor } => (
                 format!("reliability-{}", method.name),
-                format!("ECE {ece:.3}"),
+                format!("ECE {ece:.4} (floor {floor:.4})"),
                 SmallCalibration::Reliability(bins),
             ),
             Calibration::Coverage { points, inside } => {
@@ -260,7 +204,7 @@ fn calibration(comparison: &Comparison, method_runs: &[MethodRuns]) -> Result<Ve
 }
 
 /// A file's name from a method's: `compare.json` may say anything.
-fn file_name(name: &str) -> String {
+pub(super) fn file_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     name.chars().take(60).map(plain).collect()
 }

@@ -3,6 +3,8 @@
 mod bars;
 mod canvas;
 mod compare;
+mod differences;
+mod forest;
 mod heatmap;
 mod histograms;
 mod lines;
@@ -32,7 +34,8 @@ use lines::Lines;
 use scatter::Scatter;
 
 pub(crate) use canvas::Drawing;
-pub(crate) use compare::ComparePlots;
+pub(crate) use compare::{ComparePlots, capital};
+pub(crate) use differences::{LEVEL, is_better};
 pub(crate) use uncertainty::UncertaintyPlots;
 
 /// Clients and classes that are drawn of a partition.

@@ -1,4 +1,4 @@
-//! Wins, ties and losses against the best method.
+//! Wins, ties and losses against the reference.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,7 +8,7 @@ use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, VERMILION, failed};
 use super::method_style::{LETTER_WIDTH, MethodStyle, NAME_LETTERS, label};
 use crate::ReportError;
 
-/// One method against the best; none is the best itself, or a method without anything to count.
+/// One method against the reference; none is the reference itself, or a method without anything to count.
 pub(super) struct WinLossRow<'a> {
     pub(super) name: &'a str,
     pub(super) style: MethodStyle,

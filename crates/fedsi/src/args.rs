@@ -53,13 +53,22 @@ pub(crate) enum Command {
     /// their names and the target's and client's may be there. Arrays have a row a sample, or are one sample.
     ///
     /// Out comes a row a sample: `row` (a number, or a PNG's name), `class`, `name`, `probability`, `entropy` (in nats),
-    /// `variance` (how far the network's outputs vary under the posterior; 0 for a point model), `abstain` (with
-    /// --coverage or --risk) and every class's probability `p0`, `p1`, ...; for a regression `mean`, `deviation`, `variance`
-    /// and the 95% interval `low` to `high`, in the data's own units.
+    /// `strangeness` (how unlike the client's training inputs, in standard deviations: 0 is usual, 3 is rare), `variance` (how far the network's outputs vary under the posterior; 0 for a point model), `abstain` and
+    /// `reason` (with --coverage, --risk or --max-strangeness) and every class's probability `p0`, `p1`, ...; for a regression `mean`, `deviation`, `variance`
+    /// and the 95% interval `low` to `high`, in the data's own units, then `strangeness`.
     ///
     /// --coverage and --risk find a threshold on the run's own test predictions, the client's or, for a new one, all
-    /// clients': an estimate from those predictions, not a guarantee.
+    /// clients'. What it is worth is told from thresholds found on half of them and judged on the other half: an estimate,
+    /// not a guarantee.
     Predict(PredictArguments),
+    /// Show the models of a finished run inputs unlike those they were trained on, and say whether they notice.
+    ///
+    /// Every client's model is shown its own test samples, test samples of other datasets of the same shape, of classes
+    /// that the client never saw, and its own rotated, shifted, blurred, noisy and partly hidden, at five strengths. The
+    /// table has accuracy, calibration, the mean entropy and strangeness of each, and how well entropy and
+    /// strangeness tell them from the client's own test samples. Needs the run's data, unchanged; the same run gives the same
+    /// bytes.
+    Ood(OodArguments),
     /// Score predictions from a JSON file: accuracy and calibration.
     Calibrate(CalibrateArguments),
     /// Compute the subnetwork posterior of a trained network in PyTorch's layout.
@@ -101,9 +110,12 @@ pub(crate) struct CompareArguments {
     /// Methods with commas between, or `all`.
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub(crate) methods: String,
-    /// How many seeds, counted from --seed on.
-    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
+    /// How many seeds, counted from --seed on; with fewer than 5 nothing is tested.
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     pub(crate) seeds: usize,
+    /// The method that the others are tested against [default: fedsi where it is compared, else the first of the table].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reference: Option<String>,
     /// First tune every method's learning rates on training data held out, by the same grid for all.
     #[arg(long)]
     pub(crate) tune: bool,
@@ -279,6 +291,10 @@ pub(crate) struct PredictArguments {
     /// Answer as many samples as possible with at most this share of errors, 0 up to 1.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(crate) risk: Option<f64>,
+    /// Abstain on inputs stranger than this: in standard deviations of what the client's training inputs have, 0 being
+    /// usual and 3 rare.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) max_strangeness: Option<f64>,
 }
 
 /// How rows are written.
@@ -286,6 +302,28 @@ pub(crate) struct PredictArguments {
 pub(crate) enum RowFormat {
     Csv,
     Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OodArguments {
+    /// The folder of a finished run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Another dataset to show. May be repeated [default: all of the same shape that are in the data folder, and digits].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) against: Vec<String>,
+    /// Most samples of each kind that a client's model is shown.
+    #[arg(long, value_name = "N", default_value_t = 500, allow_negative_numbers = true)]
+    pub(crate) samples: usize,
+    /// The folder that holds the datasets, where it is not where it was.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where to write [default: ood.json in the run's folder]; a file that another program wrote is not replaced.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the file at --out whoever wrote it, but never a file of a run.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

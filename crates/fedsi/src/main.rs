@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),
         Command::Predict(predict) => commands::predict::predict(&predict, &screen, arguments.json),
+        Command::Ood(ood) => commands::ood::ood(&ood, &screen, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
         Command::Laplace(laplace) => commands::laplace::laplace(&laplace, arguments.quiet, arguments.json),
     };

@@ -127,7 +127,8 @@ fn of_comparison(error: &CompareError) -> Option<&'static str> {
         CompareError::Run(error) => of_run(error),
         CompareError::Duplicate { .. } => Some("name each method once in --methods"),
         CompareError::NoMethods => Some("--methods is empty: name methods with commas between, or `all`"),
-        CompareError::NoSeeds => Some("--seeds 0 compares nothing: ask for at least 1, better 3"),
+        CompareError::NoSeeds => Some("--seeds 0 compares nothing: ask for at least 1, better 5"),
+        CompareError::Reference { .. } => Some("name one of them with --reference, or add it to --methods"),
         CompareError::SeedRange { .. } => {
             Some("ask for fewer with --seeds, or a lower first one with --seed")
         }

@@ -44,6 +44,10 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> anyhow::Result<()> {
         "mce_1pct": scores.mce_1pct,
         "brier": scores.brier,
         "nll": scores.nll,
+        "aurc": scores.aurc,
+        "ece_floor": scores.ece_floor,
+        "ece_floor_std": scores.ece_floor_std,
+        "balanced_accuracy": scores.balanced_accuracy,
         "bins": arguments.bins,
         "table": table,
     }))

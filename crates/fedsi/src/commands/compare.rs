@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use fedsi_compare::{CompareSpec, Comparison, FinishedComparison, Format};
+use fedsi_metrics::MIN_PAIRS;
 
 use crate::args::{CompareArguments, TableFormat};
 use crate::output::{BadInput, print, print_json};
@@ -26,6 +27,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
     let spec = CompareSpec {
         methods: fedsi_compare::methods(&arguments.methods)?,
         seeds: arguments.seeds,
+        reference: arguments.reference.as_deref(),
         tune: arguments.tune,
         tune_rounds: arguments.tune_rounds,
         jobs: arguments.jobs,
@@ -88,6 +90,7 @@ fn closing(
             )?;
             text.push_str(&comparison.render(Format::Plain));
             text.push_str(&tuned(comparison));
+            text.push_str(&hint(comparison));
             writeln!(text, "\nfiles:  {}", path.display())?;
             writeln!(text, "report: {}", report.display())?;
             return Ok(text);
@@ -103,6 +106,19 @@ fn closing(
 /// `1 seed`, `3 seeds`.
 fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What to do where there are too few seeds for a test.
+fn hint(comparison: &Comparison) -> String {
+    let seeds = comparison.seeds.len();
+    if seeds >= MIN_PAIRS || comparison.methods.len() < 2 {
+        return String::new();
+    }
+    format!(
+        "\nhint: {} cannot be tested. The same command with --seeds {MIN_PAIRS} or more gives intervals and p-values, and reuses \
+         the runs that are there.\n",
+        count(seeds, "seed")
+    )
 }
 
 /// What tuning chose, a line a method.

@@ -68,7 +68,7 @@ fn of_method(method: &Method, settings: &Settings) -> Result<Checked, ConfigErro
 
 fn entry(method: &'static Method, settings: &Settings, shape: &[usize], task: Task) -> anyhow::Result<Entry> {
     let config = of_method(method, settings)?;
-    let procedure = (method.declare)(&config);
+    let procedure = config.procedure();
     let traffic = procedure.traffic(config.network(shape, task)?.layout(), config.rules())?;
     Ok(Entry { method, procedure, traffic })
 }
@@ -79,7 +79,10 @@ fn shared(procedure: &Procedure) -> String {
         Uncertainty::Laplace(_) | Uncertainty::MeanField(_) => ", a Gaussian",
         Uncertainty::None | Uncertainty::Samples(_) => "",
     };
-    format!("{}{kind}", procedure.shared)
+    let first = procedure.warm_start.map_or_else(String::new, |stage| {
+        format!("; {} in the first {} of {} rounds", procedure.held(), stage.rounds, stage.of)
+    });
+    format!("{}{kind}{first}", procedure.shared)
 }
 
 /// What a client keeps, and as what.
@@ -135,6 +138,7 @@ impl Entry {
             "idea": method.idea,
             "shares": procedure.shared,
             "keeps": procedure.kept,
+            "warm_start_rounds": procedure.warm_start.map_or(0, |stage| stage.rounds),
             "uncertainty": uncertainty,
             "local": list(&procedure.local),
             "personalise": list(&procedure.personalise),

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod laplace;
 pub(crate) mod methods;
+pub(crate) mod ood;
 pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod resume;

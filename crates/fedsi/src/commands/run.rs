@@ -90,6 +90,12 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     write!(text, "{}", scores_table(summary))?;
     writeln!(text, "\n{}", pooling(summary))?;
     writeln!(text, "model evaluated: {}", config.method().evaluated)?;
+    if let Some(modes) = summary.modes {
+        writeln!(text, "mixture: {modes} networks, trained in turn, whose predictions are averaged")?;
+    }
+    if let Some(temperature) = summary.calibration.temperature {
+        writeln!(text, "temperature: {temperature:.3}, chosen by the federation on data set aside")?;
+    }
     if let Some(posterior) = &summary.posterior {
         writeln!(text, "{}", posterior_line(posterior))?;
     }
@@ -155,9 +161,15 @@ fn posterior_line(posterior: &PosteriorSummary) -> String {
             laplace.rank,
             100.0 * laplace.certificate
         ),
-        (PosteriorKind::Samples, None) => format!(
-            "posterior: samples of the head, {parameters:.0} parameters a client, of standard deviation {deviation:.3}"
-        ),
+        (PosteriorKind::Samples, None) => {
+            let mixing = posterior.chain.map_or_else(String::new, |chain| {
+                format!(", R-hat {:.2}, correlation of neighbours {:.2}", chain.r_hat, chain.correlation)
+            });
+            format!(
+                "posterior: samples of the head, {parameters:.0} parameters a client, of standard deviation \
+                 {deviation:.3}{mixing}"
+            )
+        }
         (PosteriorKind::MeanField | PosteriorKind::Laplace, None) => format!(
             "posterior: {parameters:.0} independent parameters a client, of standard deviation {deviation:.3}"
         ),
@@ -171,7 +183,7 @@ fn scores_table(summary: &Summary) -> Table {
     let names = overall.iter().map(|figure| figure.name);
     let mut table = Table::new(1, ["client", "samples"].into_iter().chain(names));
     let mut line = |name: &str, samples: String, figures: &[Figure]| {
-        table.row([name.to_owned(), samples].into_iter().chain(figures.iter().map(Figure::to_string)));
+        table.row([name.to_owned(), samples].into_iter().chain(figures.iter().map(Figure::beside_floor)));
     };
     if clients.len() <= MAX_LINES {
         for client in clients {
@@ -184,8 +196,11 @@ fn scores_table(summary: &Summary) -> Table {
         .collect();
     let mut spread = |name: &str, of: fn(&Spread) -> Option<f64>| {
         let figures = overall.iter().zip(&spreads);
-        let figures =
-            figures.map(|(figure, spread)| Figure { value: spread.as_ref().and_then(of), ..*figure });
+        let figures = figures.map(|(figure, spread)| Figure {
+            value: spread.as_ref().and_then(of),
+            floor: None,
+            ..*figure
+        });
         line(name, String::new(), &figures.collect::<Vec<_>>());
     };
     spread("lowest", |spread| Some(spread.min));
@@ -208,7 +223,8 @@ fn pooling(summary: &Summary) -> String {
     };
     let text = match summary.scores {
         Scores::Classification { .. } => {
-            "all: accuracy is the mean over clients, the rest is pooled over all test samples"
+            "all: accuracy is the mean over clients, the rest is pooled over all test samples; floor: the ECE that perfect \
+             calibration would have by chance"
         }
         Scores::Regression { .. } => "all: pooled over all test samples, in the units of the data",
     };

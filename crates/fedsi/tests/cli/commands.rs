@@ -30,6 +30,7 @@ fn the_help_is_what_was_agreed() {
     snapshot("run-help.txt", &scratch.succeeds(&["run", "--help"]).stdout);
     snapshot("compare-help.txt", &scratch.succeeds(&["compare", "--help"]).stdout);
     snapshot("predict-help.txt", &scratch.succeeds(&["predict", "--help"]).stdout);
+    snapshot("ood-help.txt", &scratch.succeeds(&["ood", "--help"]).stdout);
     let short = scratch.succeeds(&["-h"]).stdout;
     assert!(short.contains("Usage: fedsi"), "{short}");
     assert_eq!(scratch.succeeds(&["--version"]).stdout, format!("fedsi {}\n", env!("CARGO_PKG_VERSION")));

@@ -63,7 +63,20 @@ fn a_table_a_file_and_a_folder_a_run() {
     // In the order in which methods are listed, whatever was typed.
     let (first, second) = (ended.stdout.find("FedAvg").unwrap(), ended.stdout.find("FedBABU").unwrap());
     assert!(first < second, "{}", ended.stdout);
-    for words in ["accuracy %", "p NLL", "± ", " *", " +", "over 2 seeds (1 to 2)", "c/report.html"] {
+    for words in [
+        "accuracy %",
+        "AURC",
+        "(floor 0.",
+        "± ",
+        " *",
+        " +",
+        "over 2 seeds (1 to 2)",
+        "differences from FedAvg",
+        "p (Holm)",
+        "2 seeds: no interval and no test",
+        "hint: 2 seeds cannot be tested. The same command with --seeds 5",
+        "c/report.html",
+    ] {
         assert!(ended.stdout.contains(words), "no `{words}` in:\n{}", ended.stdout);
     }
     let found = scratch.json("c/compare.json");
@@ -224,12 +237,11 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
     assert!(ended.stdout.contains("tuned: FedBABU: training.learning_rate = "), "{}", ended.stdout);
     let found = scratch.json("c/compare.json");
     assert_eq!(found["tuning"]["rounds"], 1);
-    for (method, keys, trials) in
-        [(0, &["training.learning_rate"][..], 3), (1, &["training.learning_rate", "tuning.learning_rate"], 5)]
-    {
+    let common = ["training.learning_rate", "training.weight_noise"];
+    for (method, keys) in [(0, common.to_vec()), (1, [&common[..], &["tuning.learning_rate"]].concat())] {
         let method = &found["methods"][method];
         let tried = method["trials"].as_array().unwrap();
-        assert_eq!(tried.len(), trials, "{method}");
+        assert_eq!(tried.len(), 7, "the same for all: {method}");
         let score = |trial: &Value| trial["held_out_nll"].as_f64().unwrap();
         let best = tried.iter().min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
         let config: toml::Table =
@@ -267,6 +279,44 @@ fn a_run_that_fails_stops_no_other() {
     assert_eq!(found["methods"][0]["metrics"]["accuracy"]["rank"], 1);
 }
 
+/// Five seeds have intervals and tests, against the method that is named; the same runs can be tested against another.
+#[test]
+fn five_seeds_are_tested_against_the_reference() {
+    let scratch = Scratch::new();
+    let five = |more: &[&'static str]| {
+        [&["compare", "--methods=fedbabu,fedavg,local"][..], &SHORT, &["--json"], more].concat()
+    };
+    let found = scratch.succeeds(&five(&[])).json();
+    assert_eq!((&found["reference"], found["seeds"].as_array().unwrap().len()), (&"local".into(), 5));
+    let method = |found: &Value, name: &str| {
+        found["methods"].as_array().unwrap().iter().find(|method| method["name"] == name).unwrap().clone()
+    };
+    let ends = |value: &Value| -> [f64; 2] { [0, 1].map(|end: usize| value[end].as_f64().unwrap()) };
+    assert!(method(&found, "local")["metrics"]["nll"]["difference"].is_null());
+    for key in ["accuracy", "ece", "brier", "nll", "aurc"] {
+        let own = method(&found, "fedavg")["metrics"][key]["difference"].clone();
+        let mean = own["mean"].as_f64().unwrap();
+        for interval in [ends(&own["interval"]), ends(&own["bootstrap"])] {
+            assert!(interval[0] <= mean && mean <= interval[1], "{key}: {own}");
+        }
+        let [p, corrected] = ["p", "p_holm"].map(|name| own[name].as_f64().unwrap());
+        assert!(p <= corrected && corrected <= 2.0 * p, "{key}: {own}");
+    }
+    let ece = &method(&found, "fedavg")["metrics"]["ece"];
+    let above = ece["mean"].as_f64().unwrap() - ece["floor"].as_f64().unwrap();
+    assert!((ece["above_floor"]["mean"].as_f64().unwrap() - above).abs() < 1e-12, "{ece}");
+    assert!(ece["above_floor"]["p_holm"].as_f64().is_some());
+
+    let other = scratch.succeeds(&five(&["--reference=fedavg"])).json();
+    let [there, back] = [(&found, "fedavg"), (&other, "local")]
+        .map(|(found, name)| method(found, name)["metrics"]["nll"]["difference"]["mean"].as_f64().unwrap());
+    assert!((there + back).abs() < 1e-12, "{there} and {back}");
+    let page = scratch.text("c/report.html");
+    for words in ["Differences from ", "differences-nll", "Holm", "best observed", "floor"] {
+        assert!(page.contains(words), "no `{words}`");
+    }
+}
+
 #[test]
 fn formats() {
     let scratch = Scratch::new();
@@ -293,6 +343,12 @@ fn bad_input() {
             (&["--methods", "all,fedsi"], &["unknown method `all`"]),
             (&["--method", "fedsi"], &["--methods"]),
             (&["--set", "method=fedsi"], &["--methods"]),
+            (&["--reference", "fedsy"], &["fedsy", "did you mean `fedsi`?"]),
+            (
+                &["--methods", "fedavg,local", "--reference", "fedsi"],
+                &["the reference `fedsi` is not among the methods compared: local, fedavg", "--reference"],
+            ),
+            (&["--reference", ""], &["unknown method"]),
             (&["--seeds", "0"], &["--seeds 0", "at least 1"]),
             (&["--seeds", "-1"], &["--seeds", "-1"]),
             (&["--format", "html"], &["html", "--format"]),

@@ -11,6 +11,7 @@ mod fetch;
 mod folders;
 mod laplace;
 mod limits;
+mod ood;
 mod own_data;
 mod predict;
 mod repeatable;

@@ -144,7 +144,11 @@ fn every_format_gives_the_runs_own_predictions() {
     let one = predict(&scratch, "one.npy", &[]);
     let image = predict(&scratch, "images/0000.png", &[]);
     assert_eq!(one.stdout.replace("\n0,", "\n0000.png,"), image.stdout);
-    assert!(one.stdout.starts_with("row,class,probability,entropy,variance,p0,p1"), "{}", one.stdout);
+    assert!(
+        one.stdout.starts_with("row,class,probability,entropy,strangeness,variance,p0,p1"),
+        "{}",
+        one.stdout
+    );
     assert_eq!(column(&one.stdout, "p3")[0].parse::<f32>().unwrap(), expected[3] as f32);
     // To files: the format by their endings.
     for (name, start) in [("p.csv", "row,"), ("p.json", "{\n"), ("p.txt", "row,")] {
@@ -470,7 +474,11 @@ fn values_come_with_their_intervals() {
     };
     let ended = ask(&["--client", "0", "--coverage", "0.5"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("row,mean,deviation,variance,low,high,abstain\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("row,mean,deviation,variance,low,high,strangeness,abstain,reason\n"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stderr.contains("above a deviation of"), "{}", ended.stderr);
     let numbers =
         |name| column(&ended.stdout, name).iter().map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>();

@@ -315,7 +315,7 @@ fn fedsi_leaves_its_posteriors_behind() {
     for client in 0..4 {
         let bytes = std::fs::read(scratch.path(&format!("run/clients/{client}.safetensors"))).unwrap();
         let read = fedsi_run::read_model(&clients, &bytes).unwrap();
-        let Parameters::Laplace(laplace) = &read.parameters else { panic!("a posterior") };
+        let Parameters::Laplace(laplace) = read.parameters() else { panic!("a posterior") };
         let posterior = laplace.fit.posterior();
         assert_eq!(posterior.selected().len(), 3925);
         let model = SafeTensors::deserialize(&bytes).unwrap();

@@ -109,8 +109,11 @@ fn a_comparison_ranks_only_who_was_scored_on_the_same_clients() {
     for metric in ["accuracy", "nll", "ece"] {
         assert_eq!(whole["metrics"][metric]["rank"], 1, "{metric}");
         let result = &dropped["metrics"][metric];
-        assert!(result["rank"].is_null() && result["p"].is_null() && !result["mean"].is_null(), "{result}");
-        assert_eq!(result["against_best"]["wins"], 0);
+        assert!(
+            result["rank"].is_null() && result["difference"].is_null() && !result["mean"].is_null(),
+            "{result}"
+        );
+        assert_eq!(result["against_reference"]["wins"], 0);
     }
     let page = scratch.text("c/report.html");
     assert!(

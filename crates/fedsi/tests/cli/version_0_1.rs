@@ -45,7 +45,13 @@ fn pages_are_made_of_their_runs_and_of_their_comparison() {
         assert!(page.contains("Uncertain and wrong predictions"), "{folder}: report data of 0.1 is shown");
         assert!(!page.contains("saved no report data"), "{folder}");
     }
+    let page = scratch.text("comparison/fedsi-s1/report.html");
+    assert!(
+        page.contains("AURC") && page.contains("(floor 0."),
+        "scores that 0.1 did not write are computed"
+    );
     let page = scratch.text("comparison/report.html");
+    assert!(page.contains("an older version made this comparison"), "its tests are not shown");
     assert!(page.contains("FedSI") && !page.contains("cannot be read"), "all runs are on the page");
 }
 
@@ -80,12 +86,19 @@ fn their_runs_are_reused_by_the_same_comparison() {
         "partition.kind=natural",
         "model.body=[{linear=5},\"tanh\"]",
         "fedsi.subnetwork=0.5",
+        // What has other defaults since.
+        "federation.weighting=uniform",
+        "pfedbayes.inner_steps=1",
+        "fedpop.step=1e-4",
+        "fedpop.final_steps=0",
     ];
     let mut arguments = vec!["compare", "--methods=fedsi,fedsi-fac,fedper,pfedbayes,fedpop", "--seeds=1"];
     arguments.extend(["--dataset=files", "--rounds=2", "--epochs=2", "--out=comparison", "--json"]);
     arguments.extend(settings.iter().flat_map(|setting| ["--set", setting]));
     let ended = scratch.succeeds(&arguments);
-    assert_eq!(ended.json()["methods"].as_array().map(Vec::len), Some(5));
+    let found = ended.json();
+    assert_eq!(found["methods"].as_array().map(Vec::len), Some(5));
+    assert!(found["methods"][0]["metrics"]["aurc"]["mean"].is_f64(), "{found}");
     for (run, before) in RUNS.iter().zip(before) {
         assert_eq!(scratch.text(&format!("comparison/{run}/summary.json")), before, "{run} was made again");
     }

@@ -173,6 +173,7 @@ impl Program {
         let spec = CompareSpec {
             methods: methods("fedper").unwrap(),
             seeds: 1,
+            reference: None,
             tune: false,
             tune_rounds: None,
             jobs: 1,

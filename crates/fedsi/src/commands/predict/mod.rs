@@ -14,10 +14,11 @@ use crate::args::{PredictArguments, RowFormat};
 use crate::output::{BadInput, print};
 use crate::progress::Screen;
 use client::ChosenClient;
-use rows::Sheet;
+use rows::{Reasons, Sheet};
 
 pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
     let goal = goal(arguments)?;
+    let most = most_strangeness(arguments)?;
     let format = format(arguments, json)?;
     target::target(arguments)?;
     let run = SavedRun::open(&arguments.run)?;
@@ -35,11 +36,19 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
     let found = |goal| Threshold::find(&run, client, goal, model.target_scaling());
     let threshold = goal.map(found).transpose()?;
     let predicted = model.predict(&inputs.inputs)?;
+    let strangeness = model.strangeness(&inputs.inputs)?;
+    if strangeness.is_none() {
+        if most.is_some() {
+            return Err(BadInput(format!("--max-strangeness: {UNKNOWN_STRANGENESS}")).into());
+        }
+        tracing::warn!("`strangeness` is empty: {UNKNOWN_STRANGENESS}");
+    }
     if let Some(chosen) = &chosen {
         chosen.tell(screen.quiet)?;
     }
     let uncertainty = predicted.uncertainty(model.target_scaling());
-    let abstain = threshold.map(|threshold| threshold.abstains(&uncertainty));
+    let uncertain = threshold.map(|threshold| threshold.abstains(&uncertainty));
+    let abstain = reasons(uncertain.as_deref(), most, strangeness.as_deref());
     if let Some(threshold) = &threshold {
         tell_threshold(threshold, client, model.task(), screen.quiet)?;
     }
@@ -51,6 +60,7 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
         names: inputs.names.as_deref(),
         predicted: &predicted,
         goal: goal.zip(threshold),
+        strangeness: strangeness.as_deref(),
         abstain: abstain.as_deref(),
     };
     let text = match format {
@@ -58,6 +68,35 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
         RowFormat::Json => sheet.json()?,
     };
     if target::write(arguments, &text)? { Ok(()) } else { print(&text) }
+}
+
+/// Why a model cannot say how strange an input is.
+const UNKNOWN_STRANGENESS: &str = "the model does not know what inputs are usual; it was saved by version 0.1, or \
+                                   has fewer than 10 training samples";
+
+/// Why to abstain on each row; none where nobody asked.
+fn reasons(
+    uncertain: Option<&[bool]>,
+    most: Option<f64>,
+    strangeness: Option<&[f64]>,
+) -> Option<Vec<Reasons>> {
+    let strange =
+        most.zip(strangeness).map(|(most, all)| all.iter().map(|&score| score > most).collect::<Vec<_>>());
+    let count = uncertain.map(<[bool]>::len).or_else(|| strange.as_ref().map(Vec::len))?;
+    let at = |row: usize| Reasons {
+        uncertain: uncertain.is_some_and(|all| all[row]),
+        strange: strange.as_ref().is_some_and(|all| all[row]),
+    };
+    Some((0..count).map(at).collect())
+}
+
+fn most_strangeness(arguments: &PredictArguments) -> Result<Option<f64>, BadInput> {
+    match arguments.max_strangeness {
+        Some(most) if !most.is_finite() => Err(BadInput(format!(
+            "--max-strangeness {most}: expected a finite number of standard deviations"
+        ))),
+        most => Ok(most),
+    }
 }
 
 /// A model for a client that the run did not have.
@@ -101,7 +140,18 @@ fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
     }
 }
 
-/// Tells the threshold, and its coverage and risk on the test samples. That nothing is answered is a warning.
+/// What thresholds found on half of the test samples did on the other half.
+fn judged(threshold: &Threshold, has_risk: bool) -> String {
+    let Some(judged) = threshold.judged else { return "too few to judge it by".to_owned() };
+    let wrong = judged.risk().filter(|_| has_risk);
+    let wrong = wrong.map_or_else(String::new, |risk| format!(" with {:.1}% wrong", 100.0 * risk));
+    format!(
+        "found on half of them, it answers {:.1}% of the other half{wrong}; an estimate, no guarantee",
+        100.0 * judged.coverage()
+    )
+}
+
+/// Tells the threshold, and its coverage and risk on samples it was not found on. That nothing is answered is a warning.
 fn tell_threshold(
     threshold: &Threshold,
     client: Option<usize>,
@@ -115,17 +165,14 @@ fn tell_threshold(
             tracing::warn!("every row abstains: no threshold keeps this risk ({found})");
             return Ok(());
         }
-        (Some(uncertainty), Task::Classification { .. }) => format!(
-            "abstaining below a probability of {:.4}, {found}: there it answers {:.1}% with {:.1}% wrong; an estimate, \
-             no guarantee",
-            1.0 - uncertainty,
-            100.0 * threshold.coverage,
-            100.0 * threshold.risk.unwrap_or(0.0)
-        ),
-        (Some(uncertainty), Task::Regression { .. }) => format!(
-            "abstaining above a deviation of {uncertainty:.4}, {found}: there it answers {:.1}%; an estimate, no guarantee",
-            100.0 * threshold.coverage
-        ),
+        (Some(uncertainty), Task::Classification { .. }) => {
+            let judged = judged(threshold, true);
+            format!("abstaining below a probability of {:.4}, {found}: {judged}", 1.0 - uncertainty)
+        }
+        (Some(uncertainty), Task::Regression { .. }) => {
+            let judged = judged(threshold, false);
+            format!("abstaining above a deviation of {uncertainty:.4}, {found}: {judged}")
+        }
     };
     if quiet { Ok(()) } else { Ok(writeln!(io::stderr(), "{text}")?) }
 }

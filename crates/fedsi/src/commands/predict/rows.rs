@@ -21,7 +21,34 @@ pub(super) struct Sheet<'a> {
     pub(super) names: Option<&'a [String]>,
     pub(super) predicted: &'a Predicted,
     pub(super) goal: Option<(AbstentionGoal, Threshold)>,
-    pub(super) abstain: Option<&'a [bool]>,
+    /// How strange each row is; none where the model does not know.
+    pub(super) strangeness: Option<&'a [f64]>,
+    /// Why to abstain on each row, where the question was asked: empty for an answer.
+    pub(super) abstain: Option<&'a [Reasons]>,
+}
+
+/// Why to abstain on a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reasons {
+    /// The prediction is too uncertain.
+    pub(super) uncertain: bool,
+    /// The input is too strange.
+    pub(super) strange: bool,
+}
+
+impl Reasons {
+    const fn any(self) -> bool {
+        self.uncertain || self.strange
+    }
+
+    const fn as_str(self) -> &'static str {
+        match (self.uncertain, self.strange) {
+            (false, false) => "",
+            (true, false) => "uncertain",
+            (false, true) => "strange",
+            (true, true) => "uncertain and strange",
+        }
+    }
 }
 
 /// A row's number, or the name of its file.
@@ -41,9 +68,12 @@ struct Class<'a> {
     name: Option<&'a str>,
     probability: f32,
     entropy: f64,
+    strangeness: Option<f64>,
     variance: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     abstain: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     probabilities: &'a [f32],
 }
 
@@ -56,8 +86,11 @@ struct Values<'a> {
     variance: &'a [f64],
     low: Vec<f64>,
     high: Vec<f64>,
+    strangeness: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     abstain: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -73,7 +106,9 @@ impl<'a> Sheet<'a> {
             Some(names) => Key::Name(&names[at]),
             None => Key::Number(at),
         };
-        let abstain = self.abstain.map(|abstain| abstain[at]);
+        let strangeness = self.strangeness.map(|all| all[at]);
+        let abstain = self.abstain.map(|abstain| abstain[at].any());
+        let reason = self.abstain.map(|abstain| abstain[at].as_str());
         match self.predicted {
             Predicted::Classes { classes, probabilities, variance } => {
                 let probabilities = &probabilities[at * classes..(at + 1) * classes];
@@ -84,8 +119,10 @@ impl<'a> Sheet<'a> {
                     name: self.model.class_names().map(|names| names[class].as_str()),
                     probability,
                     entropy: fedsi_metrics::entropy(probabilities),
+                    strangeness,
                     variance: variance[at],
                     abstain,
+                    reason,
                     probabilities,
                 })
             }
@@ -97,7 +134,17 @@ impl<'a> Sheet<'a> {
                     mean.iter().zip(&deviation).map(|(mean, d)| mean + sign * HALF_WIDTH_95 * d).collect()
                 };
                 let (low, high) = (end(-1.0), end(1.0));
-                Row::Values(Values { row, mean, deviation, variance, low, high, abstain })
+                Row::Values(Values {
+                    row,
+                    mean,
+                    deviation,
+                    variance,
+                    low,
+                    high,
+                    strangeness,
+                    abstain,
+                    reason,
+                })
             }
         }
     }
@@ -114,12 +161,12 @@ impl<'a> Sheet<'a> {
 
     fn header(&self) -> Vec<String> {
         let mut header = vec!["row".to_owned()];
-        let abstain = self.abstain.map(|_| "abstain".to_owned());
+        let abstain = self.abstain.map(|_| ["abstain", "reason"].map(str::to_owned)).into_iter().flatten();
         match self.predicted {
             Predicted::Classes { classes, .. } => {
                 header.push("class".to_owned());
                 header.extend(self.model.class_names().map(|_| "name".to_owned()));
-                header.extend(["probability", "entropy", "variance"].map(str::to_owned));
+                header.extend(["probability", "entropy", "strangeness", "variance"].map(str::to_owned));
                 header.extend(abstain);
                 header.extend((0..*classes).map(|class| format!("p{class}")));
             }
@@ -128,6 +175,7 @@ impl<'a> Sheet<'a> {
                     let names = ["mean", "deviation", "variance", "low", "high"];
                     header.extend(names.map(|name| format!("{name}{suffix}")));
                 }
+                header.push("strangeness".to_owned());
                 header.extend(abstain);
             }
         }
@@ -146,6 +194,12 @@ impl<'a> Sheet<'a> {
         for at in 0..self.predicted.len() {
             // `Debug`, because `Display` writes a tiny number with all its zeros.
             let number = |value: f64| format!("{value:?}");
+            let known = |value: Option<f64>| value.map(number).unwrap_or_default();
+            let abstention = |abstain: Option<bool>, reason: Option<&str>| {
+                let cells =
+                    abstain.zip(reason).map(|(abstain, reason)| [abstain.to_string(), reason.to_owned()]);
+                cells.into_iter().flatten()
+            };
             let cells = match self.row(at) {
                 Row::Class(row) => {
                     let mut cells = vec![key(row.row), row.class.to_string()];
@@ -153,9 +207,10 @@ impl<'a> Sheet<'a> {
                     cells.extend([
                         format!("{:?}", row.probability),
                         number(row.entropy),
+                        known(row.strangeness),
                         number(row.variance),
                     ]);
-                    cells.extend(row.abstain.map(|abstain| abstain.to_string()));
+                    cells.extend(abstention(row.abstain, row.reason));
                     cells.extend(row.probabilities.iter().map(|probability| format!("{probability:?}")));
                     cells
                 }
@@ -165,7 +220,8 @@ impl<'a> Sheet<'a> {
                         let lists = [row.mean, &row.deviation, row.variance, &row.low, &row.high];
                         cells.extend(lists.map(|list| number(list[target])));
                     }
-                    cells.extend(row.abstain.map(|abstain| abstain.to_string()));
+                    cells.push(known(row.strangeness));
+                    cells.extend(abstention(row.abstain, row.reason));
                     cells
                 }
             };
@@ -218,6 +274,10 @@ impl<'a> Sheet<'a> {
             "coverage": threshold.coverage,
             "risk": threshold.risk,
             "samples": threshold.samples,
+            "judged": threshold.judged.map(|judged| json!({
+                "coverage": judged.coverage(),
+                "risk": judged.risk().filter(|_| threshold.risk.is_some()),
+            })),
         }))
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use fedsi_data::Size;
 use fedsi_fl::Config;
+use fedsi_fl::calibration::{Calibration, CandidateScore, Candidates};
 use fedsi_fl::client::ClientError;
 use fedsi_fl::config::commented;
 use fedsi_fl::executor::{EvaluationData, Outcome, Task, TaskResult, Work};
 use fedsi_fl::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
-use fedsi_fl::wire::{Download, PriorScores, Upload, Variances, encode_parameters};
+use fedsi_fl::wire::{CalibrationScores, Download, Upload, Variances, encode_parameters};
 
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let upload = |variances| Upload {
@@ -24,8 +25,8 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     let uploads = [None, Some(sparse), Some(dense)].map(|variances| upload(variances).encode());
     let gaussian = || Gaussian::uniform(vec![0.5; 30], 0.25);
     let download = |shared| Download {
-        prior_variance: Some(0.3),
-        prior_candidates: vec![0.1, 1.0],
+        calibration: Calibration { prior_variance: Some(0.3), ..Calibration::default() },
+        candidates: Some(Candidates::PriorVariances(vec![0.1, 1.0])),
         ..Download::new(7, Arc::new(shared))
     };
     let downloads = [SharedParameters::Point(vec![0.5; 30]), SharedParameters::Gaussian(gaussian())]
@@ -33,12 +34,13 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     let kept = Parameters::Samples(HeadSamples { values: vec![0.5; 4], samples: vec![0.25; 8] });
     let evaluate =
         Work::Evaluate { on: EvaluationData::Test, further_inputs: vec![1.0; 4], return_model: true };
-    let tasks = [Work::Train, Work::ScorePriorVariances, evaluate].map(|work| {
+    let tasks = [Work::Train, Work::ScoreCandidates, evaluate].map(|work| {
         let download = Arc::new(download(SharedParameters::Gaussian(gaussian())));
         Task { client: 2, work, download, kept: Some(kept.clone()) }.encode()
     });
-    let scores = PriorScores { round: 8, client: 2, samples: 5, losses: vec![0.5, 0.25] };
-    let outcomes = [Ok(TaskResult::PriorScores(scores.clone())), Err(ClientError::Diverged)]
+    let scores =
+        CalibrationScores { round: 8, client: 2, samples: 5, candidates: vec![CandidateScore::default(); 2] };
+    let outcomes = [Ok(TaskResult::CalibrationScores(scores.clone())), Err(ClientError::Diverged)]
         .map(|result| Outcome { client: 2, result }.encode());
     let others =
         [scores.encode(), encode_parameters(&kept), encode_parameters(&Parameters::Gaussian(gaussian()))];

@@ -5,7 +5,7 @@ use fedsi_data::{
 };
 use fedsi_fl::config::Overrides;
 use fedsi_fl::executor::{Outcome, Task as ClientTask};
-use fedsi_fl::wire::{Download, PriorScores, Upload, decode_parameters};
+use fedsi_fl::wire::{CalibrationScores, Download, Upload, decode_parameters};
 use fedsi_fl::{Client, Config, resolve};
 use fedsi_nn::LayerSpec;
 use fedsi_run::checkpoint::{BODY, Checkpoint, sealed};
@@ -29,7 +29,7 @@ pub(crate) fn messages(bytes: &[u8]) -> Result<bool, ScratchError> {
     let read = [
         up.is_ok(),
         Download::decode(bytes).is_ok(),
-        PriorScores::decode(bytes).is_ok(),
+        CalibrationScores::decode(bytes).is_ok(),
         decode_parameters(bytes).is_ok(),
         ClientTask::decode(bytes).is_ok(),
         client().is_some_and(|client| Outcome::decode(bytes, &client).is_ok()),

@@ -113,23 +113,12 @@ pub(crate) fn inverse_factor(factor: &[f64], size: usize) -> Vec<f64> {
 /// Eigenvalues, ascending, and eigenvectors, one after another, of a symmetric matrix of which the lower triangle is given,
 /// row after row. Overwrites the upper one. None where they cannot be computed.
 pub(crate) fn symmetric_eigen(matrix: &mut [f64], size: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-    if size == 0 {
-        return Some((Vec::new(), Vec::new()));
-    }
     for row in 0..size {
         for column in 0..row {
             matrix[column * size + row] = matrix[row * size + column];
         }
     }
-    let scratch =
-        self_adjoint_evd_scratch::<f64>(size, ComputeEigenvectors::Yes, Par::Seq, Default::default());
-    let mut memory = MemBuffer::try_new(scratch).ok()?;
-    let (mut values, mut vectors) = (vec![0.0; size], vec![0.0; size * size]);
-    let from = MatRef::from_column_major_slice(&matrix[..size * size], size, size);
-    let to = MatMut::from_column_major_slice_mut(&mut vectors, size, size);
-    let (diagonal, stack) = (DiagMut::from_slice_mut(&mut values), MemStack::new(&mut memory));
-    self_adjoint_evd(from, diagonal, Some(to), Par::Seq, stack, Default::default()).ok()?;
-    Some((values, vectors))
+    eigen(matrix, size).ok()
 }
 
 /// Copies the lower triangle (column after column) to the upper one.

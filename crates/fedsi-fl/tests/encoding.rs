@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fedsi_data::{Federation, Samples, Scaling, Split, Targets, Task as Prediction};
+use fedsi_data::{Federation, Scaling, Split, Task as Prediction};
 use fedsi_fl::calibration::Candidates;
 use fedsi_fl::client::{ClientError, Predictions};
 use fedsi_fl::config::FinalPrior;
@@ -15,7 +15,7 @@ use fedsi_fl::methods::METHODS;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::wire::Download;
 use fedsi_fl::{Client, Config, Simulation};
-use support::{Clouds, clouds, config, models};
+use support::{Clouds, CloudsOfValues, clouds, config, models};
 
 /// Every kind of work.
 fn works() -> [Work; 5] {
@@ -102,48 +102,17 @@ fn every_task_and_outcome_survives_the_journey() {
     assert_eq!(all, BTreeSet::from(expected));
 }
 
-/// Clouds whose targets are two numbers.
-struct Values(Clouds, Scaling);
-
-impl Federation for Values {
-    fn clients(&self) -> usize {
-        self.0.clients()
-    }
-    fn client_name(&self, _: usize) -> Option<&str> {
-        None
-    }
-    fn input_shape(&self) -> &[usize] {
-        self.0.input_shape()
-    }
-    fn task(&self) -> Prediction {
-        Prediction::Regression { outputs: 2 }
-    }
-    fn class_names(&self) -> Option<&[String]> {
-        None
-    }
-    fn count(&self, client: usize, split: Split) -> usize {
-        self.0.count(client, split)
-    }
-    fn samples(&self, client: usize, split: Split) -> Samples {
-        let samples = self.0.samples(client, split);
-        let targets = samples.inputs.chunks(6).flat_map(|row| [row[0], row[1] - row[2]]).collect();
-        Samples { targets: Targets::Values(targets), ..samples }
-    }
-    fn label_counts(&self, _: usize, _: Split) -> Vec<usize> {
-        Vec::new()
-    }
-    fn target_scaling(&self) -> Option<&Scaling> {
-        Some(&self.1)
-    }
-}
-
 #[test]
 fn so_do_those_of_regression() {
     for method in METHODS {
         let mut config = config(method.name, 3);
         (config.validation.fraction, config.rounds) = (0.2, 10);
-        let scaling = Scaling { mean: vec![0.5, -1.0], std: vec![2.0, 3.0] };
-        let values = Values(Clouds { clients: 3, samples: 10, broken: None }, scaling);
+        let values = CloudsOfValues {
+            clouds: Clouds { clients: 3, samples: 10, broken: None },
+            outputs: 2,
+            values: |samples| samples.inputs.chunks(6).flat_map(|row| [row[0], row[1] - row[2]]).collect(),
+            scaling: Some(Scaling { mean: vec![0.5, -1.0], std: vec![2.0, 3.0] }),
+        };
         let outcomes = round_trips(config, Arc::new(values));
         let predicted = |outcome: &Outcome| match &outcome.result {
             Ok(TaskResult::Evaluated(evaluated)) => evaluated.predictions.as_ref().map(Predictions::task),

@@ -5,13 +5,11 @@ mod support;
 
 use std::sync::Arc;
 
-use fedsi_data::{
-    Corruption, DataSpec, Federation, PartitionSpec, Samples, Scaling, Size, Split, Strength, Targets, Task,
-};
+use fedsi_data::{Corruption, DataSpec, Federation, PartitionSpec, Size, Split, Strength, Targets};
 use fedsi_fl::client::PersonalModel;
 use fedsi_fl::{Config, Simulation};
 use fedsi_metrics::auroc;
-use support::{Clouds, clouds, config, models, simulation};
+use support::{Clouds, CloudsOfValues, clouds, config, models, simulation};
 
 /// Three clients of the built-in digits, each with five classes.
 fn digits() -> Arc<dyn Federation> {
@@ -84,47 +82,19 @@ fn a_row_scores_the_same_alone_and_beside_others() {
     assert!(error.to_string().contains("700 values"), "{error}");
 }
 
-/// Clouds with a number to predict.
-struct Numbers(Clouds);
-
-impl Federation for Numbers {
-    fn clients(&self) -> usize {
-        self.0.clients()
-    }
-    fn client_name(&self, _: usize) -> Option<&str> {
-        None
-    }
-    fn input_shape(&self) -> &[usize] {
-        self.0.input_shape()
-    }
-    fn task(&self) -> Task {
-        Task::Regression { outputs: 1 }
-    }
-    fn class_names(&self) -> Option<&[String]> {
-        None
-    }
-    fn count(&self, client: usize, split: Split) -> usize {
-        self.0.count(client, split)
-    }
-    fn samples(&self, client: usize, split: Split) -> Samples {
-        let samples = self.0.samples(client, split);
-        let Targets::Classes(labels) = &samples.targets else { panic!("clouds have classes") };
-        let targets = Targets::Values(labels.iter().map(|&label| label as f32 - 1.0).collect());
-        Samples { targets, ..samples }
-    }
-    fn label_counts(&self, _: usize, _: Split) -> Vec<usize> {
-        Vec::new()
-    }
-    fn target_scaling(&self) -> Option<&Scaling> {
-        None
-    }
-}
-
 #[test]
 fn regressions_know_what_is_usual_too() {
     let mut config = config("fedsi", 2);
     config.data.files.task = fedsi_data::TaskKind::Regression;
-    let federation = Arc::new(Numbers(Clouds { clients: 2, samples: 40, broken: None }));
+    let federation = Arc::new(CloudsOfValues {
+        clouds: Clouds { clients: 2, samples: 40, broken: None },
+        outputs: 1,
+        values: |samples| match &samples.targets {
+            Targets::Classes(labels) => labels.iter().map(|&label| label as f32 - 1.0).collect(),
+            Targets::Values(_) => panic!("clouds have classes"),
+        },
+        scaling: None,
+    });
     let simulation = simulation(config, Arc::clone(&federation) as Arc<dyn Federation>);
     let models = models(&simulation);
     let test = federation.samples(0, Split::Test);

@@ -89,23 +89,19 @@ impl Client {
     ) -> Result<Vec<Predicted>, ClientError> {
         let round = download.round;
         let (tuned, start) = self.tune(client, round, shared, kept, data, &self.procedure.personalise)?;
-        let mut rng = self.personal_stream(Purpose::PersonalSelection, client, round, shared.mode);
         match candidates {
             Candidates::PriorVariances(variances) => {
                 let fixed = match self.temperature {
                     Temperature::Fixed(temperature) => temperature,
                     Temperature::Named(_) => 1.0,
                 };
+                let mut rng = self.personal_stream(Purpose::PersonalSelection, client, round, shared.mode);
                 let found =
                     self.predict_prior_variances((client, shared.mode), variances, &tuned, data, &mut rng)?;
                 Ok(found.into_iter().map(|one| one.tempered(fixed, self.network.output_size())).collect())
             }
             Candidates::Temperatures(temperatures) => {
-                let parameters = match self.procedure.personal_posterior(download.calibration.prior_variance)
-                {
-                    None => tuned,
-                    Some(spec) => self.infer(&spec, tuned, start.server.as_ref(), data, &mut rng)?,
-                };
+                let parameters = self.with_posterior(client, download, shared.mode, tuned, &start, data)?;
                 let model = self.single_model(client, parameters, data)?;
                 let untempered = self.predicted(&model, data)?;
                 let classes = self.network.output_size();

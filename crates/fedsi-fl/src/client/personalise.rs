@@ -58,14 +58,7 @@ impl Client {
         }
         let mode = |shared: &SharedMode| {
             let (parameters, start) = self.tune(client, download.round, shared, kept, data, phases)?;
-            let parameters = match self.procedure.personal_posterior(download.calibration.prior_variance) {
-                None => parameters,
-                Some(spec) => {
-                    let mut rng =
-                        self.personal_stream(Purpose::PersonalSelection, client, download.round, shared.mode);
-                    self.infer(&spec, parameters, start.server.as_ref(), data, &mut rng)?
-                }
-            };
+            let parameters = self.with_posterior(client, download, shared.mode, parameters, &start, data)?;
             self.mode(client, parameters, data)
         };
         let modes: Result<Vec<PersonalMode>, ClientError> = download.modes.iter().map(mode).collect();
@@ -83,6 +76,23 @@ impl Client {
         let strangeness = self.fit_strangeness(&parameters, data)?;
         let draws = self.draws();
         Ok(PersonalModel { client, modes, draws, temperature, mixture_temperature, strangeness })
+    }
+
+    /// A mode's tuned parameters with the posterior of a personal model around them, where the method infers one.
+    pub(super) fn with_posterior(
+        &self,
+        client: usize,
+        download: &Download,
+        mode: usize,
+        tuned: Parameters,
+        start: &Start,
+        data: &LocalData,
+    ) -> Result<Parameters, ClientError> {
+        let Some(spec) = self.procedure.personal_posterior(download.calibration.prior_variance) else {
+            return Ok(tuned);
+        };
+        let mut rng = self.personal_stream(Purpose::PersonalSelection, client, download.round, mode);
+        self.infer(&spec, tuned, start.server.as_ref(), data, &mut rng)
     }
 
     /// A mode's parameters after tuning, and what they started from.

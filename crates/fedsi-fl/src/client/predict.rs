@@ -59,11 +59,7 @@ impl Client {
         for place in 0..model.modes.len() {
             let mut found = self.mode_probabilities(model, place, inputs)?;
             temper(&mut found, classes, model.temperature);
-            if place == 0 {
-                sum = found;
-            } else {
-                sum.iter_mut().zip(found).for_each(|(sum, probability)| *sum += probability);
-            }
+            add_up(&mut sum, found);
         }
         let count = model.modes.len() as f64;
         if model.modes.len() > 1 {
@@ -115,12 +111,7 @@ impl Client {
         let mut all: Vec<f64> = Vec::new();
         let mut centres = Vec::with_capacity(model.modes.len());
         for place in 0..model.modes.len() {
-            let within = self.mode_spread(model, place, inputs)?;
-            if place == 0 {
-                all = within;
-            } else {
-                all.iter_mut().zip(within).for_each(|(sum, spread)| *sum += spread);
-            }
+            add_up(&mut all, self.mode_spread(model, place, inputs)?);
             if model.modes.len() > 1 {
                 let values = model.modes[place].parameters.values();
                 centres.push(centre(doubles(&self.network.outputs(values, inputs)?), width, classes));
@@ -173,11 +164,7 @@ impl Client {
                 within.iter_mut().for_each(|variance| *variance *= model.temperature);
             }
             means.push(mean);
-            if place == 0 {
-                variance = within;
-            } else {
-                variance.iter_mut().zip(within).for_each(|(sum, variance)| *sum += variance);
-            }
+            add_up(&mut variance, within);
         }
         if means.len() == 1 {
             return Ok((means.swap_remove(0), variance));
@@ -312,6 +299,15 @@ fn centre(mut outputs: Vec<f64>, width: usize, classes: bool) -> Vec<f64> {
         }
     }
     outputs
+}
+
+/// Adds values to sums of as many; the first values are the sums.
+fn add_up(sums: &mut Vec<f64>, values: Vec<f64>) {
+    if sums.is_empty() {
+        *sums = values;
+    } else {
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
 }
 
 /// Mean and variance of every value over the draws.

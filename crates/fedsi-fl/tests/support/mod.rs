@@ -64,6 +64,48 @@ impl Federation for Clouds {
     }
 }
 
+/// Clouds with numbers to predict.
+pub struct CloudsOfValues {
+    pub clouds: Clouds,
+    /// Numbers of a sample.
+    pub outputs: usize,
+    /// The numbers of all samples, from their inputs and classes.
+    pub values: fn(&Samples) -> Vec<f32>,
+    pub scaling: Option<Scaling>,
+}
+
+impl Federation for CloudsOfValues {
+    fn clients(&self) -> usize {
+        self.clouds.clients()
+    }
+    fn client_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+    fn input_shape(&self) -> &[usize] {
+        self.clouds.input_shape()
+    }
+    fn task(&self) -> Task {
+        Task::Regression { outputs: self.outputs }
+    }
+    fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+    fn count(&self, client: usize, split: Split) -> usize {
+        self.clouds.count(client, split)
+    }
+    fn samples(&self, client: usize, split: Split) -> Samples {
+        let samples = self.clouds.samples(client, split);
+        let targets = Targets::Values((self.values)(&samples));
+        Samples { targets, ..samples }
+    }
+    fn label_counts(&self, _: usize, _: Split) -> Vec<usize> {
+        Vec::new()
+    }
+    fn target_scaling(&self) -> Option<&Scaling> {
+        self.scaling.as_ref()
+    }
+}
+
 /// A small network on small data.
 pub fn config(method: &str, participants: usize) -> Config {
     let mut config = Config::defaults(method, "files", Size::Small).unwrap();

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, VERMILION, failed};
-use super::method_style::{LETTER_WIDTH, MethodStyle, NAME_LETTERS, label};
+use super::method_style::{LETTER_WIDTH, MethodStyle, label, names_width};
 use crate::ReportError;
 
 /// Whether a difference is significant, and which way.
@@ -72,9 +72,7 @@ impl Plot for Forest<'_> {
         pen: Pen,
         _: bool,
     ) -> Result<Vec<Panel>, ReportError> {
-        let longest =
-            self.rows.iter().map(|row| row.name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
-        let left = (LETTER_WIDTH * longest as f64 + 30.0).min(0.4 * WIDTH);
+        let left = names_width(self.rows.iter().map(|row| row.name), 30.0, WIDTH);
         let right = WIDTH - LETTER_WIDTH * WORDS - 12.0;
         let (low, high) = self.range();
         let x = |value: f64| left + (right - left) * ((value - low) / (high - low)).clamp(0.0, 1.0);

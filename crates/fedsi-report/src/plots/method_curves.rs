@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{Axes, Panel, Pen, Plot, SOFT, failed};
-use super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, NAME_LETTERS, label, spread};
+use super::method_style::{LINE_HEIGHT, MethodStyle, label, names_width, spread};
 use crate::ReportError;
 
 /// One method's curve.
@@ -37,9 +37,7 @@ impl Plot for MethodCurves<'_> {
         pen: Pen,
         series: bool,
     ) -> Result<Vec<Panel>, ReportError> {
-        let longest =
-            self.curves.iter().map(|curve| curve.name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
-        let room = (LETTER_WIDTH * longest as f64 + 4.0).min(0.4 * WIDTH);
+        let room = names_width(self.curves.iter().map(|curve| curve.name), 4.0, WIDTH);
         let (left, _) = area.split_horizontally(pen.px(WIDTH - room - LEADER + 14.0));
         let (chart, panel) = self.axes.draw(&left, pen)?;
         if !series {

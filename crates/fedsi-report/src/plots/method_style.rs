@@ -18,6 +18,12 @@ const SHAPES: usize = 5;
 pub(super) const LETTER_WIDTH: f64 = 7.6;
 /// Letters of a method's name that are drawn.
 pub(super) const NAME_LETTERS: usize = 28;
+
+/// Width of a column for these names and a gap beside them, at most two fifths of a plot this wide.
+pub(super) fn names_width<'a>(names: impl Iterator<Item = &'a str>, gap: f64, width: f64) -> f64 {
+    let longest = names.map(|name| name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
+    (LETTER_WIDTH * longest as f64 + gap).min(0.4 * width)
+}
 /// The height of a line of text.
 pub(super) const LINE_HEIGHT: f64 = 16.0;
 

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{BLUE, INK, LINE, Panel, Pen, Plot, SOFT, VERMILION, failed};
-use super::method_style::{LETTER_WIDTH, MethodStyle, NAME_LETTERS, label};
+use super::method_style::{LETTER_WIDTH, MethodStyle, label, names_width};
 use crate::ReportError;
 
 /// One method against the reference; none is the reference itself, or a method without anything to count.
@@ -37,9 +37,7 @@ impl Plot for WinLossBars<'_> {
         pen: Pen,
         _: bool,
     ) -> Result<Vec<Panel>, ReportError> {
-        let longest =
-            self.rows.iter().map(|row| row.name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
-        let left = (LETTER_WIDTH * longest as f64 + 30.0).min(0.4 * WIDTH);
+        let left = names_width(self.rows.iter().map(|row| row.name), 30.0, WIDTH);
         let right = WIDTH - 12.0;
         let place = |x: f64, y: f64| (pen.px(x), pen.px(y));
         let bottom = 26.0 + ROW * self.rows.len() as f64;

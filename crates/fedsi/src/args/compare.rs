@@ -1,0 +1,49 @@
+//! Arguments of `fedsi compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Settings;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Methods with commas between, or `all`.
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    pub(crate) methods: String,
+    /// How many seeds, counted from --seed on; with fewer than 5 nothing is tested.
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
+    pub(crate) seeds: usize,
+    /// The method that the others are tested against [default: fedsi where it is compared, else the first of the table].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reference: Option<String>,
+    /// First tune every method's learning rates on training data held out, by the same grid for all.
+    #[arg(long)]
+    pub(crate) tune: bool,
+    /// Rounds of a trial [default: a quarter of a run's, at least 10].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tune_rounds: Option<usize>,
+    /// How the table is written [default: plain].
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<TableFormat>,
+    /// Runs side by side; 0 for as many as cores and memory allow. Changes no result.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) jobs: usize,
+    /// Folder for the results; one that holds this comparison is continued [default: runs/compare-DATASET-SIZE].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace finished runs whose settings differ.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    Plain,
+    Markdown,
+    Latex,
+    Csv,
+}

@@ -54,6 +54,15 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     Some(sorted_quantile(&sorted, q.clamp(0.0, 1.0)))
 }
 
+/// The mean of the lowest tenth of `values` (any order), at least one of them, and how many those are: what the clients
+/// with the lowest accuracy get. Those without a number do not count; `None` where there are none. O(n log n).
+pub fn worst_tenth(values: impl IntoIterator<Item = f64>) -> Option<(f64, usize)> {
+    let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let count = sorted.len().div_ceil(10);
+    (count > 0).then(|| (sorted[..count].iter().sum::<f64>() / count as f64, count))
+}
+
 /// `sorted` is not empty and `q` lies in [0, 1].
 fn sorted_quantile(sorted: &[f64], q: f64) -> f64 {
     let position = q * (sorted.len() - 1) as f64;
@@ -99,6 +108,15 @@ mod tests {
         assert_eq!(quantile(&values, 7.0), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
         assert_eq!(quantile(&values, f64::NAN), None);
+    }
+
+    #[test]
+    fn the_worst_tenth() {
+        assert_eq!(worst_tenth([0.9, 0.4, 0.8]), Some((0.4, 1)));
+        // Eleven values: two of them.
+        let values = (0..11).map(|value| f64::from(value) / 10.0).rev();
+        assert_eq!(worst_tenth(values), Some((0.05, 2)));
+        assert_eq!(worst_tenth([f64::NAN]), None);
     }
 
     proptest! {

@@ -73,7 +73,7 @@ fn student_p(t: f64, freedom: f64) -> f64 {
 
 /// The `t` with `student_p(t, freedom) = 0.05`: half the width of a 95% interval in standard errors. By bisection, to the
 /// last digits: it is needed once a test.
-fn student_half_width(freedom: f64) -> f64 {
+pub(crate) fn student_half_width(freedom: f64) -> f64 {
     // One degree of freedom has 12.7, the most; the normal distribution 1.96, the least.
     let (mut low, mut high) = (1.0, 13.0);
     for _ in 0..60 {

@@ -116,10 +116,25 @@ impl<'a, T: Copy + Into<f64>> GaussianPredictions<'a, T> {
     }
 
     fn share_inside(&self, level: f64) -> f64 {
-        let z = normal_quantile(0.5 * (1.0 + level));
+        let z = Self::half_width(level);
         let inside =
             self.entries().filter(|(residual, variance)| residual.abs() <= z * variance.sqrt()).count();
         inside as f64 / self.targets.len() as f64
+    }
+
+    /// How many outputs a sample has.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// (target less mean, variance) of every entry, samples x outputs.
+    pub fn residuals(&self) -> impl Iterator<Item = (f64, f64)> + use<'a, T> {
+        self.entries()
+    }
+
+    /// Half the width of the central interval of probability `level`, in predicted deviations.
+    pub(crate) fn half_width(level: f64) -> f64 {
+        normal_quantile(0.5 * (1.0 + level))
     }
 
     /// (residual, variance) of every entry.

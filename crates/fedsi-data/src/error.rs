@@ -89,6 +89,14 @@ pub enum DataError {
         /// The values that would do.
         expected: String,
     },
+    /// A site's summary of its table cannot be used.
+    #[error("a site's summary of its table: found {found}, expected {expected}; describe its rows again")]
+    Summary {
+        /// What it holds.
+        found: String,
+        /// What it should hold.
+        expected: String,
+    },
     /// The pool has too few samples for so many clients.
     #[error(
         "partition.clients = {clients}: the pool of {rows} samples feeds at most {feasible} clients under \

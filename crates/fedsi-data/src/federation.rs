@@ -1,6 +1,8 @@
 //! What the rest of fedsi sees of data: clients with samples, materialised on demand.
 
+use crate::scale::Scaling;
 use crate::spec::TaskKind;
+use crate::table::{ColumnRange, DataSummary, TableEncoding};
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,29 +91,6 @@ pub enum Split {
     Test,
 }
 
-/// How columns were brought to mean 0 and standard deviation 1: `stored = (value - mean) / std`.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Scaling {
-    /// The mean of each column over all training rows.
-    pub mean: Vec<f64>,
-    /// The standard deviation of each column over all training rows; 1 for a constant column.
-    pub std: Vec<f64>,
-}
-
-impl Scaling {
-    /// A stored value of `column` in the data's own unit.
-    #[must_use]
-    pub fn restore(&self, column: usize, stored: f64) -> f64 {
-        stored * self.std[column] + self.mean[column]
-    }
-
-    /// A variance in stored units, in the square of the data's own unit.
-    #[must_use]
-    pub fn restore_variance(&self, column: usize, stored: f64) -> f64 {
-        stored * self.std[column] * self.std[column]
-    }
-}
-
 /// Clients and their samples.
 ///
 /// Everything was validated when the federation was opened, so nothing here fails. A client number at or
@@ -155,10 +134,42 @@ pub trait Federation: Send + Sync {
         None
     }
 
-    /// Whether its scalings come from the rows of all clients together, so that they would tell of each: as it is where
-    /// there are any. To be overridden by data whose scalings were fixed beforehand.
+    /// Whether its scalings or the encoding of its table come from the rows of all clients together, so that they would tell
+    /// of each: as it is where there are any. To be overridden by data whose scalings were fixed beforehand.
     fn pools_rows(&self) -> bool {
-        self.input_scaling().is_some() || self.target_scaling().is_some()
+        self.input_scaling().is_some()
+            || self.target_scaling().is_some()
+            || self.table_encoding().is_some_and(|encoding| !encoding.is_plain())
+    }
+
+    /// How the columns of a table became inputs, where the data is one.
+    fn table_encoding(&self) -> Option<&TableEncoding> {
+        None
+    }
+
+    /// By what a row of [`row_numbers`](Self::row_numbers) is known: its cell in the column `data.files.id`.
+    fn row_id(&self, _row: u32) -> Option<String> {
+        None
+    }
+
+    /// The cells of a row of a table as text, in the order of the encoding's columns.
+    fn row_cells(&self, _row: u32) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The cells of a row of a table as text in the columns of its targets.
+    fn row_targets(&self, _row: u32) -> Option<Vec<String>> {
+        None
+    }
+
+    /// What each column holds in a client's own training rows, in the order of the encoding's columns. Costs reading them.
+    fn column_ranges(&self, _client: usize) -> Option<Vec<ColumnRange>> {
+        None
+    }
+
+    /// What is used of a table and how, for people.
+    fn data_summary(&self) -> Option<DataSummary> {
+        None
     }
 
     /// The names of the inputs, where they are columns of a table.

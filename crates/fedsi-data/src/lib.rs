@@ -21,7 +21,6 @@
 
 mod checksum;
 mod corruption;
-mod csv_file;
 mod csv_text;
 mod dataset;
 mod datasets;
@@ -38,6 +37,7 @@ mod pool;
 mod read;
 mod scale;
 mod spec;
+pub mod table;
 
 use std::path::Path;
 
@@ -50,11 +50,18 @@ pub use digest::{DataChange, DataDigest, InputFile, input_files, partition_diges
 pub use digits::draw_digit;
 pub use display_name::{display_name, printable, shortened};
 pub use error::{DataError, UnknownDataset};
-pub use federation::{Federation, Samples, Scaling, Split, Targets, Task};
+pub use federation::{Federation, Samples, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table};
-pub use read::{InputForm, InputRows, TargetForm, read_inputs, read_labelled};
+pub use read::{
+    InputForm, InputRows, InputTable, LabelledRows, TargetForm, npy_numbers, read_inputs, read_labelled,
+};
+pub use scale::Scaling;
 pub use spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
+pub use table::{
+    BadCell, ColumnEncoding, ColumnKind, ColumnRange, DataSummary, OutsideValue, SiteSummary, TableEncoding,
+    outside,
+};
 
 /// Opens a built-in dataset and divides it among clients; [`Datasets::open`] knows others too.
 ///

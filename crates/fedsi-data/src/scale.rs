@@ -1,6 +1,27 @@
 //! Units of inputs and targets.
 
-use crate::federation::Scaling;
+/// How columns were brought to mean 0 and standard deviation 1: `stored = (value - mean) / std`.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Scaling {
+    /// The mean of each column over all training rows.
+    pub mean: Vec<f64>,
+    /// The standard deviation of each column over all training rows; 1 for a constant column.
+    pub std: Vec<f64>,
+}
+
+impl Scaling {
+    /// A stored value of `column` in the data's own unit.
+    #[must_use]
+    pub fn restore(&self, column: usize, stored: f64) -> f64 {
+        stored * self.std[column] + self.mean[column]
+    }
+
+    /// A variance in stored units, in the square of the data's own unit.
+    #[must_use]
+    pub fn restore_variance(&self, column: usize, stored: f64) -> f64 {
+        stored * self.std[column] * self.std[column]
+    }
+}
 
 /// A byte of an image, scaled to [-1, 1].
 pub(crate) fn byte_to_unit(byte: u8) -> f32 {
@@ -81,8 +102,18 @@ pub(crate) fn statistics(values: &[f64], width: usize, rows: &[u32]) -> Scaling 
     Scaling { std: std.collect(), mean }
 }
 
+/// Mean and standard deviation of the numbers of one column; 0 where all are the same.
+pub(crate) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let rows: Vec<u32> = (0..values.len() as u32).collect();
+    let Scaling { mean, std } = statistics(values, 1, &rows);
+    let (mean, std) = (mean.first().copied().unwrap_or(0.0), std.first().copied().unwrap_or(0.0));
+    let largest = values.iter().map(|&value| difference(value, mean).abs()).fold(0.0, f64::max);
+    // What is constant has a standard deviation of 1 there; the largest deviation is never below the true one.
+    (mean, std.min(largest))
+}
+
 /// A difference of finite numbers, finite.
-fn difference(value: f64, origin: f64) -> f64 {
+pub(crate) fn difference(value: f64, origin: f64) -> f64 {
     (value - origin).clamp(f64::MIN, f64::MAX)
 }
 

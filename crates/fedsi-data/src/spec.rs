@@ -101,48 +101,88 @@ impl DataSpec {
     }
 }
 
-/// Your own files: CSV tables (.csv), NPY arrays (.npy) or safetensors arrays (.safetensors).
+/// Your own files: tables (.csv, .parquet), NPY arrays (.npy) or safetensors arrays (.safetensors).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilesSpec {
-    /// What the dataset is called in reports.
+    /// What the dataset is called in reports. "": as the training file is.
     pub name: String,
-    /// The file of training rows: .csv (with a header), .npy (the inputs) or .safetensors.
+    /// The file of training rows: .csv (with a header), .parquet, .npy (the inputs) or .safetensors.
     pub train: PathBuf,
     /// The file of test rows, in the same format. "": each client's test rows are cut from train.
     pub test: PathBuf,
     /// The name of the inputs' array in a .safetensors file.
     pub inputs: String,
-    /// What to predict: a CSV column (regression: several, with commas between), a safetensors array, or for
+    /// What to predict: a table's column (regression: several, with commas between), a safetensors array, or for
     /// .npy the name of the file beside the inputs, where {split} stands for train or test.
     pub target: String,
-    /// Whose row it is: a CSV column, a safetensors array, or a .npy file beside the inputs. "": not known.
+    /// Whose row it is: a table's column, a safetensors array, or a .npy file beside the inputs. "": not known.
     pub client: String,
+    /// The column of a table by which its rows are known in predictions and on pages; it is no input. "": none.
+    pub id: String,
+    /// The only columns of a table that are inputs, all of them whatever they hold: a list, or names with commas between.
+    /// `[]`: every column that is nothing else.
+    #[serde(deserialize_with = "names")]
+    #[schemars(schema_with = "names_schema")]
+    pub columns: Vec<String>,
+    /// Columns of a table that are no inputs: a list, or names with commas between.
+    #[serde(deserialize_with = "names")]
+    #[schemars(schema_with = "names_schema")]
+    pub ignore: Vec<String>,
     /// classification or regression.
     pub task: TaskKind,
     /// classification: the names of the classes, in their order (of arrays: of class 0, 1 and so on). `[]`: as all rows
-    /// have them.
+    /// have them. A list, or names with commas between.
+    #[serde(deserialize_with = "names")]
+    #[schemars(schema_with = "names_schema")]
     pub classes: Vec<String>,
-    /// The shape of one input: `[channels, height, width]` or `[features]`. `[]`: as the array has it, a CSV flat.
+    /// The shape of one input: `[channels, height, width]` or `[features]`. `[]`: as the array has it, a table flat.
     pub shape: Vec<usize>,
     /// Whether inputs (and regression targets) are brought to mean 0 and standard deviation 1 over all
     /// training rows. Arrays of bytes are images and are always scaled to [-1, 1] instead.
     pub standardize: bool,
+    /// Whether a table may hold nothing but numbers. false: categories, dates and missing values are encoded, cells that
+    /// cannot be read count as missing, rows without a target are left out. true: the first such cell is an error.
+    pub strict: bool,
+}
+
+/// A list of names, or one text with commas between them.
+fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a list of names, or names with commas between")]
+    enum Names {
+        Text(String),
+        List(Vec<String>),
+    }
+    Ok(match Names::deserialize(deserializer)? {
+        Names::List(names) => names,
+        Names::Text(text) => {
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        }
+    })
+}
+
+fn names_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "array", "items": { "type": "string" } }, { "type": "string" }] })
 }
 
 impl Default for FilesSpec {
     fn default() -> Self {
         Self {
-            name: "files".to_owned(),
+            name: String::new(),
             train: PathBuf::new(),
             test: PathBuf::new(),
             inputs: "inputs".to_owned(),
             target: "target".to_owned(),
             client: String::new(),
+            id: String::new(),
+            columns: Vec::new(),
+            ignore: Vec::new(),
             task: TaskKind::Classification,
             classes: Vec::new(),
             shape: Vec::new(),
             standardize: true,
+            strict: false,
         }
     }
 }
@@ -204,6 +244,12 @@ pub struct PartitionSpec {
     /// file: a CSV with the columns index (from 0, training rows first), client, and optionally split
     /// (train or test).
     pub path: PathBuf,
+    /// A column of a table, such as a patient's number: rows with the same value there are all trained on or all tested,
+    /// and where rows are dealt to clients, at one client. "": each row stands by itself.
+    pub group: String,
+    /// A column of dates or numbers of a table: each client is tested on its newest rows, `test_fraction` of them, and rows
+    /// as old as the newest one trained on are trained on too. "": test rows are drawn at random.
+    pub time: String,
 }
 
 impl PartitionSpec {
@@ -220,6 +266,8 @@ impl PartitionSpec {
             shards_per_client: 2,
             test_fraction: 0.2,
             path: PathBuf::new(),
+            group: String::new(),
+            time: String::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::pool::Pooled;
 use crate::read;
 use crate::spec::{DataSpec, FilesSpec, PartitionSpec, Size, TaskKind};
 
-/// CSV, NPY or safetensors files of the user's own: `[data.files]`.
+/// CSV, Parquet, NPY or safetensors files of the user's own: `[data.files]`.
 #[derive(Debug)]
 pub(super) struct Files;
 
@@ -19,7 +19,7 @@ impl Dataset for Files {
     }
 
     fn description(&self) -> &'static str {
-        "your own CSV, NPY or safetensors files"
+        "your own tables (CSV, Parquet) or arrays (NPY, safetensors)"
     }
 
     fn form(&self) -> Option<DataForm<'_>> {
@@ -37,7 +37,7 @@ impl Dataset for Files {
         partition: &PartitionSpec,
         seed: u64,
     ) -> Result<Box<dyn Federation>, DataError> {
-        let pool = read::open_files(&data.files)?;
+        let pool = read::open_files(&data.files, partition)?;
         Ok(Box::new(Pooled::new(pool, partition, data.files.standardize, seed)?))
     }
 
@@ -46,7 +46,12 @@ impl Dataset for Files {
     }
 
     fn label(&self, data: &DataSpec) -> String {
-        data.files.name.clone()
+        let files = &data.files;
+        if !files.name.is_empty() {
+            return files.name.clone();
+        }
+        let stem = files.train.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        stem.unwrap_or_else(|| self.name().to_owned())
     }
 
     fn own_files<'a>(&self, data: &'a DataSpec) -> Option<&'a FilesSpec> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::dataset::{CheckReport, Dataset};
 use crate::error::{DataError, UnknownDataset};
 use crate::federation::{Federation, Task};
-use crate::pool::{Inputs, Pool, PoolTargets};
+use crate::pool::{Inputs, Pool, PoolInputs, PoolTargets};
 use crate::spec::{DataSpec, DatasetName, PartitionSpec};
 
 use cifar::Cifar10;
@@ -130,11 +130,10 @@ fn image_pool(dataset: &dyn Dataset, classes: usize, images: Vec<u8>, labels: Ve
     Pool {
         rows: labels.len(),
         shape: dataset.form().map_or_else(Vec::new, |form| form.input_shape.to_vec()),
-        inputs: Inputs::Bytes(images),
+        inputs: PoolInputs::Array(Inputs::Bytes(images)),
         targets: PoolTargets::Classes(labels),
         task: Task::Classification { classes },
         class_names: (!names.is_empty()).then(|| names.iter().map(|&name| name.to_owned()).collect()),
-        columns: None,
         owners: None,
         train_rows: None,
     }

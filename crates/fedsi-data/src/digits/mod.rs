@@ -10,8 +10,9 @@ use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
 use crate::error::DataError;
-use crate::federation::{Federation, Samples, Scaling, Split, Targets, Task};
-use crate::partition::proportions;
+use crate::federation::{Federation, Samples, Split, Targets, Task};
+use crate::partition::{proportions, refuse_columns};
+use crate::scale::Scaling;
 use crate::scale::byte_to_unit;
 use crate::spec::{PartitionKind, PartitionSpec};
 
@@ -77,6 +78,7 @@ impl DrawnDigits {
             }
         }
         proportions::check_concentration(partition)?;
+        refuse_columns(partition)?;
         Ok(Self { seed, partition: partition.clone() })
     }
 

@@ -3,6 +3,8 @@
 use fedsi_random::{Purpose, SERVER, Streams};
 use rand::seq::SliceRandom as _;
 
+use super::cut::Sides;
+use super::groups::units;
 use super::proportions::{apportion, dirichlet};
 use super::{ClientRows, Table, cut};
 use crate::error::DataError;
@@ -27,16 +29,14 @@ pub(super) fn dealt(
     spec: &PartitionSpec,
     streams: &Streams,
 ) -> Result<Vec<ClientRows>, DataError> {
+    if let Some(groups) = table.groups {
+        return dealt_groups(table, groups, spec, streams);
+    }
     let everything = spec.train == 0;
     // Only training rows are dealt where a test file fixes the split: no row of that file is trained on.
     let pool = Rows::shuffled(table, table.train_rows.unwrap_or(table.rows), streams);
     let sizes = sizes(&pool, spec)?;
-    let dealt = match spec.kind {
-        PartitionKind::Labels => labels(&pool, spec, everything),
-        PartitionKind::Dirichlet => mixes(&pool, spec, &sizes, streams),
-        PartitionKind::Shards => shards(&pool, spec, &sizes, streams)?,
-        PartitionKind::Iid | PartitionKind::Natural | PartitionKind::File => shares(&pool, &sizes),
-    };
+    let dealt = deal(&pool, spec, &sizes, streams)?;
     if let Some(first) = table.train_rows {
         return Ok(follow(table, spec, first, dealt, streams));
     }
@@ -47,9 +47,55 @@ pub(super) fn dealt(
             spec.test * spec.labels_per_client
         };
         let mut stream = streams.stream(Purpose::Partition, client as u64, draw::CUT);
-        cut::stratified(table, &rows, test, &mut stream)
+        cut::divided(table, &rows, test, &mut Sides::new(), &mut stream)
     });
     Ok(clients.collect())
+}
+
+/// Deals whole groups as if each were a row of its most frequent class, and cuts them by the fraction of rows.
+fn dealt_groups(
+    table: &Table<'_>,
+    groups: &[u32],
+    spec: &PartitionSpec,
+    streams: &Streams,
+) -> Result<Vec<ClientRows>, DataError> {
+    let kept: Vec<u32> = (0..table.rows as u32).filter(|&row| table.keeps(row)).collect();
+    let units = units(table, groups, &kept);
+    let classes: Vec<u32> = units.iter().map(|unit| unit.class as u32).collect();
+    let as_rows = Table {
+        rows: units.len(),
+        labels: table.labels.map(|_| classes.as_slice()),
+        classes: table.classes,
+        owners: None,
+        train_rows: None,
+        kept: None,
+        groups: None,
+        times: None,
+    };
+    let pool = Rows::shuffled(&as_rows, units.len(), streams);
+    let dealt = deal(&pool, spec, &sizes(&pool, spec)?, streams)?;
+    let clients = dealt.into_iter().enumerate().map(|(client, own)| {
+        let rows: Vec<u32> = own.iter().flat_map(|&unit| units[unit as usize].rows.iter().copied()).collect();
+        let mut stream = streams.stream(Purpose::Partition, client as u64, draw::CUT);
+        let test = cut::test_rows(rows.len(), spec.test_fraction);
+        cut::divided(table, &rows, test, &mut Sides::new(), &mut stream)
+    });
+    Ok(clients.collect())
+}
+
+/// The rows of each client.
+fn deal(
+    pool: &Rows,
+    spec: &PartitionSpec,
+    sizes: &[usize],
+    streams: &Streams,
+) -> Result<Vec<Vec<u32>>, DataError> {
+    Ok(match spec.kind {
+        PartitionKind::Labels => labels(pool, spec, spec.train == 0),
+        PartitionKind::Dirichlet => mixes(pool, spec, sizes, streams),
+        PartitionKind::Shards => shards(pool, spec, sizes, streams)?,
+        PartitionKind::Iid | PartitionKind::Natural | PartitionKind::File => shares(pool, sizes),
+    })
 }
 
 /// The rows there are to deal, shuffled: all together, and class by class.
@@ -60,7 +106,7 @@ struct Rows {
 
 impl Rows {
     fn shuffled(table: &Table<'_>, rows: usize, streams: &Streams) -> Self {
-        let mut all: Vec<u32> = (0..rows as u32).collect();
+        let mut all: Vec<u32> = (0..rows as u32).filter(|&row| table.keeps(row)).collect();
         let mut classes: Vec<Vec<u32>> = vec![Vec::new(); table.classes];
         for &row in &all {
             classes[table.class(row)].push(row);
@@ -231,7 +277,7 @@ fn follow(
         }
     }
     let mut test_rows: Vec<Vec<u32>> = vec![Vec::new(); table.classes];
-    for row in first as u32..table.rows as u32 {
+    for row in (first as u32..table.rows as u32).filter(|&row| table.keeps(row)) {
         test_rows[table.class(row)].push(row);
     }
     let mut clients: Vec<ClientRows> =

@@ -6,10 +6,10 @@ use fedsi_random::Streams;
 
 use super::owned::{gather, numbered};
 use super::{ClientRows, Table};
-use crate::csv_file::{column, csv_error, headers, open_csv};
 use crate::error::{DataError, quoted};
 use crate::federation::Split;
 use crate::spec::PartitionSpec;
+use crate::table::{column, read_csv};
 
 /// Reads the assignment and gives each sample to its client. Samples that the file does not name are unused.
 pub(super) fn assigned(
@@ -26,7 +26,7 @@ pub(super) fn assigned(
     let given: Vec<String> = lines.iter().map(|line| line.client.clone()).collect();
     let (names, numbers) = numbered(&given);
     let rows = lines.iter().zip(numbers).map(|(line, owner)| (line.index, owner as usize, line.split));
-    Ok(gather(table, names, rows, spec.test_fraction, streams))
+    gather(table, names, rows, spec, streams)
 }
 
 struct Line {
@@ -37,16 +37,15 @@ struct Line {
 
 fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
     let rows = table.rows;
-    let mut reader = open_csv(path)?;
-    let names = headers(path, &mut reader)?;
-    let index_column = column(path, &names, "index")?;
-    let client_column = column(path, &names, "client")?;
+    let sheet = read_csv(path)?;
+    let names = &sheet.header;
+    let index_column = column(path, names, "index")?;
+    let client_column = column(path, names, "client")?;
     let split_column = names.iter().position(|name| name == "split");
     let mut seen = vec![false; rows];
     let mut lines = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|error| csv_error(path, error))?;
-        let number = record.position().map_or(0, csv::Position::line);
+    for line in 0..sheet.rows() {
+        let number = sheet.line(line);
         let bad = |column: &str, cell: &str, expected: String, advice| {
             DataError::malformed(
                 path,
@@ -56,8 +55,8 @@ fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
                 advice,
             )
         };
-        let cell = record.get(index_column).unwrap_or_default();
-        let index = cell.trim().parse::<u32>().ok().filter(|&index| (index as usize) < rows);
+        let cell = sheet.cell(line, index_column);
+        let index = cell.parse::<u32>().ok().filter(|&index| (index as usize) < rows);
         let Some(index) = index else {
             let expected = format!("a sample's number, 0 to {}", rows.saturating_sub(1));
             return Err(bad("index", cell, expected, "number samples from 0, those for training first"));
@@ -65,7 +64,7 @@ fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
         if std::mem::replace(&mut seen[index as usize], true) {
             return Err(bad("index", cell, "each sample once".to_owned(), "remove one of the two lines"));
         }
-        let client = record.get(client_column).unwrap_or_default().trim();
+        let client = sheet.cell(line, client_column);
         if client.is_empty() {
             return Err(bad(
                 "client",
@@ -76,7 +75,7 @@ fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
         }
         // Where there is a test file, its rows are for testing, whatever the column says.
         let of_test_file = table.train_rows.map(|first| index as usize >= first);
-        let split = match split_column.map(|at| record.get(at).unwrap_or_default().trim()) {
+        let split = match split_column.map(|at| sheet.cell(line, at)) {
             None => of_test_file.map(|test| if test { Split::Test } else { Split::Train }),
             Some(cell @ "train") if of_test_file == Some(true) => {
                 let advice = "correct the cell, or move the row to data.files.train";
@@ -86,11 +85,9 @@ fn read(path: &Path, table: &Table<'_>) -> Result<Vec<Line>, DataError> {
             Some("test") => Some(Split::Test),
             Some(cell) => return Err(bad("split", cell, "train or test".to_owned(), "correct the cell")),
         };
-        lines.push(Line { index, client: client.to_owned(), split });
-    }
-    if lines.is_empty() {
-        let advice = "add one line per sample";
-        return Err(DataError::malformed(path, "line 2", "the end of the file", "an assignment", advice));
+        if table.keeps(index) {
+            lines.push(Line { index, client: client.to_owned(), split });
+        }
     }
     Ok(lines)
 }

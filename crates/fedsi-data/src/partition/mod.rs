@@ -3,16 +3,23 @@
 //! Every partition works in two steps: rows are *dealt* to clients, then each client's rows are *cut*,
 //! stratified by class, into training and test rows. Where a test file exists, training rows alone are dealt, all
 //! of them, and test rows follow them class by class: no row of a test file is ever trained on.
+//!
+//! With `partition.group` whole groups are dealt and cut; with `partition.time` a client's newest rows are cut off.
+//!
+//! No row of a group that is tested is trained on. What clients set aside of their training rows to choose settings by is
+//! drawn from those rows one by one: there a group may be on both sides, which makes scores on it too good, and tests no
+//! better than they are.
 
 mod cut;
 mod deal;
 mod file;
+mod groups;
 pub(crate) mod owned;
 pub(crate) mod proportions;
 
 use fedsi_random::Streams;
 
-use crate::error::DataError;
+use crate::error::{DataError, quoted};
 use crate::spec::{PartitionKind, PartitionSpec};
 
 /// What a partition needs to know of a pool.
@@ -27,12 +34,23 @@ pub(crate) struct Table<'a> {
     pub(crate) owners: Option<&'a Owners>,
     /// Where a test file fixes the split: how many rows, the first ones, are for training.
     pub(crate) train_rows: Option<usize>,
+    /// Which rows are used; `None`: all.
+    pub(crate) kept: Option<&'a [bool]>,
+    /// For each row a number that rows share which stay together, as `partition.group` asks.
+    pub(crate) groups: Option<&'a [u32]>,
+    /// When each row is from, as `partition.time` asks.
+    pub(crate) times: Option<&'a [f64]>,
 }
 
 impl Table<'_> {
     /// The class of a row; all rows of a regression are of one class.
     fn class(&self, row: u32) -> usize {
         self.labels.map_or(0, |labels| labels[row as usize] as usize)
+    }
+
+    /// Whether a row is used.
+    fn keeps(&self, row: u32) -> bool {
+        self.kept.is_none_or(|kept| kept[row as usize])
     }
 }
 
@@ -99,6 +117,7 @@ fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
             "a number from 0 up to, not including, 1",
         ));
     }
+    check_columns(table, spec)?;
     if matches!(kind, PartitionKind::Natural | PartitionKind::File) {
         return Ok(());
     }
@@ -120,6 +139,41 @@ fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
         return Err(DataError::setting("partition.shards_per_client", spec.shards_per_client, expected));
     }
     proportions::check_concentration(spec)
+}
+
+/// Refuses columns of data that has none.
+pub(crate) fn refuse_columns(spec: &PartitionSpec) -> Result<(), DataError> {
+    let keys = [("partition.group", &spec.group), ("partition.time", &spec.time)];
+    match keys.into_iter().find(|(_, column)| !column.is_empty()) {
+        None => Ok(()),
+        Some((key, column)) => {
+            let expected = "\"\": only tables (.csv, .parquet) have columns";
+            Err(DataError::setting(key, quoted(column), expected))
+        }
+    }
+}
+
+/// Refuses `partition.group` and `partition.time` where they cannot be had.
+fn check_columns(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
+    let dealt = !matches!(spec.kind, PartitionKind::Natural | PartitionKind::File);
+    if table.groups.is_none() && table.times.is_none() {
+        return refuse_columns(spec);
+    }
+    for (key, column) in [("partition.group", &spec.group), ("partition.time", &spec.time)] {
+        if !column.is_empty() && table.train_rows.is_some() {
+            let expected = "\"\", as data.files.test says which rows are for testing";
+            return Err(DataError::setting(key, quoted(column), expected));
+        }
+    }
+    if !spec.group.is_empty() && !spec.time.is_empty() {
+        let expected = "\"\", as partition.group says which rows are for testing; use one of them";
+        return Err(DataError::setting("partition.time", quoted(&spec.time), expected));
+    }
+    if !spec.group.is_empty() && dealt && spec.train > 0 {
+        let expected = "0, all rows, where partition.group keeps rows together";
+        return Err(DataError::setting("partition.train", spec.train, expected));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Partitions in which each row already belongs to someone.
 
+use std::collections::HashSet;
+
 use fedsi_random::{Purpose, Streams};
 
+use super::cut::Sides;
 use super::{ClientRows, Table, cut};
-use crate::error::DataError;
+use crate::error::{DataError, quoted};
 use crate::federation::Split;
 use crate::spec::PartitionSpec;
 
@@ -23,38 +26,58 @@ pub(super) fn natural(
             "labels, iid, dirichlet, shards or file, or the column of the clients in data.files.client",
         ));
     };
-    let rows = owners.of_row.iter().enumerate().map(|(row, &owner)| {
+    let rows = owners.of_row.iter().enumerate().filter(|(row, _)| table.keeps(*row as u32));
+    let rows = rows.map(|(row, &owner)| {
         let split = table.train_rows.map(|first| if row < first { Split::Train } else { Split::Test });
         (row as u32, owner as usize, split)
     });
-    Ok(gather(table, owners.names.clone(), rows, spec.test_fraction, streams))
+    gather(table, owners.names.clone(), rows, spec, streams)
 }
 
-/// Gives rows to their owners; rows without a split are cut by the fraction.
+/// Gives rows to their owners; rows without a split are cut by the fraction. Rows of one group are on one side, also where
+/// they are at several clients.
 pub(super) fn gather(
     table: &Table<'_>,
     names: Vec<String>,
     rows: impl Iterator<Item = (u32, usize, Option<Split>)>,
-    test_fraction: f64,
+    spec: &PartitionSpec,
     streams: &Streams,
-) -> Vec<ClientRows> {
+) -> Result<Vec<ClientRows>, DataError> {
     let mut clients: Vec<ClientRows> =
         names.into_iter().map(|name| ClientRows { name: Some(name), ..ClientRows::default() }).collect();
     let mut uncut: Vec<Vec<u32>> = vec![Vec::new(); clients.len()];
+    let mut sides = Sides::new();
     for (row, owner, split) in rows {
+        if let (Some(split), Some(groups)) = (split, table.groups)
+            && *sides.entry(groups[row as usize]).or_insert(split) != split
+        {
+            let expected = "a column whose rows of one value are all for training or all for testing, as the split column \
+                            of partition.path has it";
+            return Err(DataError::setting("partition.group", quoted(&spec.group), expected));
+        }
         match split {
             Some(Split::Train) => clients[owner].train.push(row),
             Some(Split::Test) => clients[owner].test.push(row),
             None => uncut[owner].push(row),
         }
     }
-    for (number, (client, rows)) in clients.iter_mut().zip(uncut).enumerate() {
-        let mut stream = streams.stream(Purpose::Partition, number as u64, CUT);
-        let cut = cut::stratified(table, &rows, cut::test_rows(rows.len(), test_fraction), &mut stream);
-        client.train.extend(cut.train);
-        client.test.extend(cut.test);
+    // A group may be at several clients: those with the fewest groups choose first, as one group must be trained on.
+    let mut order: Vec<usize> = (0..clients.len()).collect();
+    if let Some(groups) = table.groups {
+        let groups_of = |client: &usize| {
+            uncut[*client].iter().map(|&row| groups[row as usize]).collect::<HashSet<_>>().len()
+        };
+        order.sort_by_cached_key(groups_of);
     }
-    clients
+    for number in order {
+        let rows = std::mem::take(&mut uncut[number]);
+        let mut stream = streams.stream(Purpose::Partition, number as u64, CUT);
+        let test = cut::test_rows(rows.len(), spec.test_fraction);
+        let cut = cut::divided(table, &rows, test, &mut sides, &mut stream);
+        clients[number].train.extend(cut.train);
+        clients[number].test.extend(cut.test);
+    }
+    Ok(clients)
 }
 
 /// Distinct names in the order of a reader: by number where all are whole numbers, else by letter. Answers the

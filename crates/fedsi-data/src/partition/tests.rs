@@ -6,7 +6,16 @@ use proptest::prelude::*;
 use super::*;
 
 fn table(labels: &[u32], classes: usize) -> Table<'_> {
-    Table { rows: labels.len(), labels: Some(labels), classes, owners: None, train_rows: None }
+    Table {
+        rows: labels.len(),
+        labels: Some(labels),
+        classes,
+        owners: None,
+        train_rows: None,
+        kept: None,
+        groups: None,
+        times: None,
+    }
 }
 
 fn spec(kind: PartitionKind) -> PartitionSpec {
@@ -103,7 +112,16 @@ fn settings_out_of_range_are_refused() {
     assert!(!refused(&|spec| many_shards(spec, 32)));
     assert!(refused(&|spec| many_shards(spec, 33)), "a list of shards far longer than the data");
     assert!(refused(&|spec| (spec.kind, spec.concentration) = (PartitionKind::Dirichlet, -1.0)));
-    let regression = Table { rows: 10, labels: None, classes: 1, owners: None, train_rows: None };
+    let regression = Table {
+        rows: 10,
+        labels: None,
+        classes: 1,
+        owners: None,
+        train_rows: None,
+        kept: None,
+        groups: None,
+        times: None,
+    };
     assert!(partition(&regression, &spec(PartitionKind::Labels), 1).is_err());
 }
 
@@ -251,7 +269,7 @@ proptest! {
         let table = Table { train_rows, ..table(&labels, 7) };
         let spec = PartitionSpec {
             kind, clients, labels_per_client, train, test, concentration, shards_per_client, test_fraction,
-            path: std::path::PathBuf::new(),
+            path: std::path::PathBuf::new(), group: String::new(), time: String::new(),
         };
         if let Ok(dealt) = partition(&table, &spec, seed) {
             prop_assert_eq!(dealt.len(), clients);

@@ -1,34 +1,38 @@
-//! The user's own files as a pool.
+//! The user's own files as a pool: tables, and arrays.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::arrays::{Array, MAX_CLASSES, Numbers, checked_product, extension, required, same_rows};
 use super::numbered_classes::NumberedClasses;
-use super::{npy, table, tensors};
+use super::{npy, tensors};
 use crate::error::{DataError, quoted, shown};
 use crate::federation::Task;
 use crate::file::read_file;
 use crate::partition::Owners;
 use crate::partition::owned::numbered;
-use crate::pool::{Inputs, Pool, PoolTargets};
+use crate::pool::{Inputs, Pool, PoolInputs, PoolTargets, checked_shape};
 use crate::scale::Range;
-use crate::spec::{FilesSpec, TaskKind};
+use crate::spec::{FilesSpec, PartitionSpec, TaskKind};
+use crate::table::{TableTargets, is_table, read_tables};
 
 /// Reads the training file and, where there is one, the test file into one pool, training rows first.
-pub(crate) fn open_files(spec: &FilesSpec) -> Result<Pool, DataError> {
-    let formats = "a .csv, .npy or .safetensors file";
+pub(crate) fn open_files(spec: &FilesSpec, partition: &PartitionSpec) -> Result<Pool, DataError> {
+    let formats = "a .csv, .parquet, .npy or .safetensors file";
     required("data.files.train", &spec.train.to_string_lossy(), formats)?;
     required("data.files.target", &spec.target, "the column, array or file to predict")?;
     let listed = classes_are_listed(spec)?;
     let kind = extension(&spec.train);
     let has_test = !spec.test.as_os_str().is_empty();
-    if has_test && extension(&spec.test) != kind {
+    let both_tables = is_table(&spec.train) && is_table(&spec.test);
+    if has_test && extension(&spec.test) != kind && !both_tables {
         let expected = format!("a .{kind} file, as data.files.train is");
         return Err(DataError::setting("data.files.test", shown(&spec.test), expected));
     }
+    if is_table(&spec.train) {
+        return table_pool(spec, partition, listed);
+    }
     let part = |path: &Path, split: &str| match kind.as_str() {
-        "csv" => from_table(table::read(path, spec, Range::of_files(spec.standardize))?, spec),
         "npy" => from_npy(path, spec, split),
         "safetensors" => from_tensors(path, spec),
         _ => Err(DataError::setting("data.files.train", shown(path), formats)),
@@ -65,17 +69,15 @@ fn beside_file(path: &Path, name: &str, split: &str) -> PathBuf {
 
 /// The targets of a file, before classes are numbered across files.
 enum Wanted {
-    Named(Vec<String>),
     Classes(NumberedClasses),
     Values(Vec<f64>, usize),
 }
 
-/// One file's rows.
+/// One array file's rows.
 struct Part {
     rows: usize,
     /// The shape of an input as the file has it.
     shape: Vec<usize>,
-    columns: Vec<String>,
     inputs: Inputs<f64>,
     wanted: Wanted,
     clients: Option<Vec<String>>,
@@ -87,12 +89,6 @@ impl Part {
         let unlike = |found: String, expected: String| {
             DataError::malformed(path, "the test rows", found, expected, "make both files alike")
         };
-        if self.columns != other.columns {
-            return Err(unlike(
-                format!("the columns {}", quoted(&other.columns.join(", "))),
-                format!("those of the training file, {}", quoted(&self.columns.join(", "))),
-            ));
-        }
         if self.shape != other.shape {
             return Err(unlike(
                 format!("inputs of shape {:?}", other.shape),
@@ -110,7 +106,6 @@ impl Part {
             }
         }
         match (&mut self.wanted, other.wanted) {
-            (Wanted::Named(all), Wanted::Named(mut more)) => all.append(&mut more),
             (Wanted::Classes(all), Wanted::Classes(more)) => all.append(more),
             (Wanted::Values(all, outputs), Wanted::Values(mut more, others)) if *outputs == others => {
                 all.append(&mut more);
@@ -138,17 +133,7 @@ impl Part {
             let found = format!("{} rows of {features} features", self.rows);
             return Err(bad(found, "at least one of each, at most 4294967295 rows", "check the file"));
         }
-        let shape = if spec.shape.is_empty() { self.shape } else { spec.shape.clone() };
-        if checked_product(&shape) != Some(features) || ![1, 3].contains(&shape.len()) {
-            let found = format!("{:?}", spec.shape);
-            let expected = format!("[], [{features}], or [channels, height, width] with this product");
-            return Err(DataError::setting("data.files.shape", found, expected));
-        }
-        let unlisted = |found: String| {
-            let expected = format!("one of data.files.classes, {}", quoted(&spec.classes.join(", ")));
-            let advice = "add the class to data.files.classes, or remove such rows";
-            DataError::malformed(&spec.train, "the targets", found, expected, advice)
-        };
+        let shape = checked_shape(&spec.shape, &self.shape)?;
         let (targets, task, class_names) = match self.wanted {
             Wanted::Values(values, outputs) => {
                 (PoolTargets::Values(values), Task::Regression { outputs }, None)
@@ -156,48 +141,105 @@ impl Part {
             Wanted::Classes(numbered) if listed => {
                 let (classes, count) = (numbered.into_labels(), spec.classes.len());
                 if let Some(class) = classes.iter().find(|&&class| class as usize >= count) {
-                    return Err(unlisted(format!("class {class}")));
+                    return Err(unlisted(spec, format!("class {class}")));
                 }
                 let task = Task::Classification { classes: count };
-                (PoolTargets::Classes(classes), task, Some(spec.classes.clone()))
-            }
-            Wanted::Named(texts) if listed => {
-                let numbers: HashMap<&String, u32> = spec.classes.iter().zip(0..).collect();
-                let number = |text: &String| numbers.get(text).copied().ok_or_else(|| unlisted(quoted(text)));
-                let classes = texts.iter().map(number).collect::<Result<Vec<u32>, _>>()?;
-                let task = Task::Classification { classes: spec.classes.len() };
                 (PoolTargets::Classes(classes), task, Some(spec.classes.clone()))
             }
             Wanted::Classes(numbered) => {
                 let (labels, classes) = numbered.counted()?;
                 (PoolTargets::Classes(labels), Task::Classification { classes }, None)
             }
-            Wanted::Named(texts) => {
-                let (names, classes) = numbered(&texts);
-                if names.len() > MAX_CLASSES {
-                    let found = format!("{} different values of column {}", names.len(), spec.target);
-                    return Err(bad(found, "at most 65536 classes", "set data.files.task = \"regression\""));
-                }
-                let task = Task::Classification { classes: names.len() };
-                (PoolTargets::Classes(classes), task, Some(names))
-            }
         };
-        let owners = self.clients.map(|clients| {
-            let (names, of_row) = numbered(&clients);
-            Owners { names, of_row }
-        });
         Ok(Pool {
             rows: self.rows,
             shape,
-            inputs: self.inputs,
+            inputs: PoolInputs::Array(self.inputs),
             targets,
             task,
             class_names,
-            columns: (!self.columns.is_empty()).then_some(self.columns),
-            owners,
+            owners: self.clients.map(|clients| owners(&clients)),
             train_rows,
         })
     }
+}
+
+fn owners(clients: &[String]) -> Owners {
+    let (names, of_row) = numbered(clients);
+    Owners { names, of_row }
+}
+
+fn unlisted(spec: &FilesSpec, found: String) -> DataError {
+    let expected = format!("one of data.files.classes, {}", quoted(&spec.classes.join(", ")));
+    let advice = "add the class to data.files.classes, or remove such rows";
+    DataError::malformed(&spec.train, "the targets", found, expected, advice)
+}
+
+/// Tables: their columns become inputs when it is known which rows are trained on.
+fn table_pool(spec: &FilesSpec, partition: &PartitionSpec, listed: bool) -> Result<Pool, DataError> {
+    let (rows, targets) = read_tables(spec, partition)?;
+    let count = rows.sheet.rows();
+    if count > u32::MAX as usize {
+        let found = format!("{count} rows");
+        return Err(DataError::malformed(
+            &spec.train,
+            "the rows",
+            found,
+            "at most 4294967295 rows",
+            "check the file",
+        ));
+    }
+    let (targets, task, class_names) = match targets {
+        TableTargets::Values(values, outputs) => {
+            (PoolTargets::Values(values), Task::Regression { outputs }, None)
+        }
+        TableTargets::Named(texts) => {
+            let kept = |row: usize| rows.kept[row];
+            let names = if listed {
+                spec.classes.clone()
+            } else {
+                let there = texts.iter().enumerate().filter(|(row, _)| kept(*row));
+                numbered(&there.map(|(_, text)| text.clone()).collect::<Vec<_>>()).0
+            };
+            if names.len() > MAX_CLASSES {
+                let found = format!("{} different values of column {}", names.len(), quoted(&spec.target));
+                let advice = "set data.files.task=regression, or name another column in data.files.target";
+                return Err(DataError::malformed(
+                    &spec.train,
+                    "the targets",
+                    found,
+                    "at most 65536 classes",
+                    advice,
+                ));
+            }
+            let numbers: HashMap<&String, u32> = names.iter().zip(0..).collect();
+            let number = |(row, text): (usize, &String)| match numbers.get(text) {
+                Some(&class) => Ok(class),
+                // Rows that are left out have no class.
+                None if !kept(row) => Ok(0),
+                None => Err(unlisted(spec, quoted(text))),
+            };
+            let classes = texts.iter().enumerate().map(number).collect::<Result<Vec<u32>, _>>()?;
+            (PoolTargets::Classes(classes), Task::Classification { classes: names.len() }, Some(names))
+        }
+    };
+    let clients = rows.client.map(|at| {
+        // Nobody is named by rows that are left out.
+        let name = |row: usize| rows.sheet.cell(row, at).to_owned();
+        let first = (0..count).find(|&row| rows.kept[row]).unwrap_or(0);
+        (0..count).map(|row| name(if rows.kept[row] { row } else { first })).collect::<Vec<_>>()
+    });
+    let has_test = !spec.test.as_os_str().is_empty();
+    Ok(Pool {
+        rows: count,
+        shape: spec.shape.clone(),
+        targets,
+        task,
+        class_names,
+        owners: clients.map(|clients| owners(&clients)),
+        train_rows: has_test.then_some(rows.train_rows),
+        inputs: PoolInputs::Table(Box::new(rows)),
+    })
 }
 
 /// Whether the classes are listed, each once, where there are classes.
@@ -216,24 +258,6 @@ fn classes_are_listed(spec: &FilesSpec) -> Result<bool, DataError> {
         return refused("at most 65536 names, each once");
     }
     Ok(true)
-}
-
-fn from_table(rows: table::Rows, spec: &FilesSpec) -> Result<Part, DataError> {
-    let wanted = match spec.task {
-        TaskKind::Classification => Wanted::Named(rows.labels),
-        TaskKind::Regression => {
-            let outputs = rows.values.len() / rows.count.max(1);
-            Wanted::Values(rows.values, outputs)
-        }
-    };
-    Ok(Part {
-        rows: rows.count,
-        shape: vec![rows.columns.len()],
-        columns: rows.columns,
-        inputs: Inputs::Floats(rows.features),
-        wanted,
-        clients: (!spec.client.is_empty()).then_some(rows.clients),
-    })
 }
 
 /// NPY: the target's and the client's files lie beside the inputs; `{split}` in their names is train or test.
@@ -284,7 +308,7 @@ fn from_arrays(
         }
     };
     let clients = client.map(Array::names).transpose()?;
-    Ok(Part { rows, shape, columns: Vec::new(), inputs: as_inputs(inputs, range)?, wanted, clients })
+    Ok(Part { rows, shape, inputs: as_inputs(inputs, range)?, wanted, clients })
 }
 
 /// The shape of one input: images keep their channels, height and width; everything else is flat.

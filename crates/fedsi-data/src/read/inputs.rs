@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use super::arrays::{Array, Numbers, checked_product, extension};
-use super::{idx, npy, picture, table, tensors};
+use super::new_rows::{self, Features, InputTable};
+use super::{idx, npy, picture, tensors};
 use crate::error::{DataError, shown};
-use crate::federation::Scaling;
 use crate::file::read_file;
+use crate::scale::Scaling;
 use crate::scale::{self, Range, byte_to_unit, shade_to_unit};
 use crate::spec::FilesSpec;
+use crate::table::TableEncoding;
 
 /// The column of a table that holds the classes of a dataset with a name of its own.
 const LABEL_COLUMN: &str = "label";
@@ -24,6 +26,9 @@ pub struct InputForm<'a> {
     /// The names of the features, where it was trained on a table:
     /// [`Federation::input_columns`](crate::Federation::input_columns).
     pub columns: Option<&'a [String]>,
+    /// How the columns of a table become its inputs: [`Federation::table_encoding`](crate::Federation::table_encoding). It
+    /// goes before `columns` and `scaling`.
+    pub encoding: Option<&'a TableEncoding>,
     /// Whether it was trained on images of bytes: [`Federation::has_pixels`](crate::Federation::has_pixels).
     pub pixels: bool,
     /// How its inputs were standardised: [`Federation::input_scaling`](crate::Federation::input_scaling).
@@ -39,13 +44,17 @@ pub struct InputRows {
     pub inputs: Vec<f32>,
     /// What each row is called, where it comes from a file of its own.
     pub names: Option<Vec<String>>,
+    /// The cells of the table that they come from, where they do and the model was trained on the user's own files.
+    pub table: Option<InputTable>,
 }
 
-/// Reads inputs to predict for: a .csv table with a header, a .npy array, a .safetensors file, IDX images, a .png
+/// Reads inputs to predict for: a .csv table with a header, a .parquet table, a .npy array, a .safetensors file, IDX images, a .png
 /// image, or a folder of such images (in the order of their names).
 ///
-/// Inputs are given as the training data was, and scaled as it was. A table's features are found by their names where
-/// the model was trained on a table; else there are as many columns as inputs. Arrays have a row a sample, or are one
+/// Inputs are given as the training data was, and scaled as it was. A table's features are found by their names, in any
+/// order and beside other columns, where the model was trained on a table; else there are as many columns as inputs. A
+/// category that training rows did not have becomes "other"; a cell that cannot be read counts as missing, and is counted,
+/// unless `data.files.strict` is set. Arrays have a row a sample, or are one
 /// sample. Where the model was trained on images, bytes, integers and tables hold shades from 0 to 255, and floats are
 /// scaled to [-1, 1] already. Costs the file's memory and the inputs'.
 ///
@@ -56,10 +65,10 @@ pub fn read_inputs(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataE
         return picture::read_folder(path, form);
     }
     let (count, inputs) = match extension(path).as_str() {
-        "csv" => {
-            let wanted = table::Wanted { features: form.columns, aside: &form.aside(), targets: None };
-            let rows = table::read_wanted(path, &wanted, form.range())?;
-            (rows.count, form.table_inputs(path, &rows)?)
+        "csv" | "parquet" => {
+            let rows = new_rows::read(path, form, None)?;
+            let table = form.keeps_cells().then_some(rows.table);
+            return Ok(InputRows { count: rows.count, inputs: rows.inputs, names: None, table });
         }
         "npy" => form.array_inputs(npy::read(path)?)?,
         "safetensors" => form.array_inputs(form.find_inputs(path, &read_file(path)?)?)?,
@@ -73,11 +82,11 @@ pub fn read_inputs(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataE
         _ => {
             return Err(unknown_ending(
                 path,
-                "a .csv, .npy, .safetensors or .png file, or a folder of .png files",
+                "a .csv, .parquet, .npy, .safetensors or .png file, or a folder of .png files",
             ));
         }
     };
-    Ok(InputRows { count, inputs, names: None })
+    Ok(InputRows { count, inputs, names: None, table: None })
 }
 
 /// A file whose format is unknown; where there is none, the system says so.
@@ -90,8 +99,13 @@ pub(crate) fn unknown_ending(path: &Path, expected: &str) -> DataError {
 }
 
 impl InputForm<'_> {
+    /// Whether the cells of a table are of interest besides its inputs: not where they are pixels.
+    pub(crate) const fn keeps_cells(&self) -> bool {
+        self.files.is_some() && !self.pixels
+    }
+
     /// Numbers in one input.
-    fn features(&self) -> usize {
+    pub(crate) fn features(&self) -> usize {
         checked_product(self.shape).unwrap_or(0)
     }
 
@@ -115,7 +129,8 @@ impl InputForm<'_> {
     pub(crate) fn aside(&self) -> Vec<&str> {
         let mut aside = self.target_columns();
         if let Some(files) = self.files {
-            aside.extend([files.target.as_str(), files.client.as_str()]);
+            aside.extend([files.target.as_str(), files.client.as_str(), files.id.as_str()]);
+            aside.extend(files.ignore.iter().map(String::as_str));
         }
         aside
     }
@@ -130,7 +145,7 @@ impl InputForm<'_> {
     }
 
     /// A table's features, scaled.
-    pub(crate) fn table_inputs(&self, path: &Path, rows: &table::Rows) -> Result<Vec<f32>, DataError> {
+    pub(super) fn table_inputs(&self, path: &Path, rows: &Features) -> Result<Vec<f32>, DataError> {
         let (width, features) = (rows.columns.len(), self.features());
         if width != features {
             let found = format!("{width} columns");
@@ -139,10 +154,11 @@ impl InputForm<'_> {
             return Err(DataError::malformed(path, "the inputs", found, expected, advice));
         }
         if !self.pixels {
-            return Ok(scale::to_singles(self.scaling, &rows.features));
+            return Ok(scale::to_singles(self.scaling, &rows.values));
         }
-        let place = |at: usize| format!("row {}, column {:?}", at / width, rows.columns[at % width]);
-        shades(path, &rows.features, place)
+        let place =
+            |at: usize| format!("line {}, column {:?}", rows.lines[at / width], rows.columns[at % width]);
+        shades(path, &rows.values, place)
     }
 
     /// An array as rows: how many, and their numbers, scaled.

@@ -7,15 +7,17 @@ mod files;
 pub(crate) mod idx;
 mod inputs;
 mod labelled;
+mod new_rows;
 mod npy;
 mod numbered_classes;
 mod picture;
-pub(crate) mod table;
 mod tensors;
 
 pub(crate) use files::{input_files, open_files};
 pub use inputs::{InputForm, InputRows, read_inputs};
-pub use labelled::{TargetForm, read_labelled};
+pub use labelled::{LabelledRows, TargetForm, read_labelled};
+pub use new_rows::InputTable;
+pub use npy::npy_numbers;
 
 #[cfg(test)]
 mod tests;

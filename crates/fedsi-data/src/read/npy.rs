@@ -17,6 +17,20 @@ pub(crate) fn read(path: &Path) -> Result<Array, DataError> {
     parse(path, &read_file(path)?)
 }
 
+/// The shape and the numbers of an NPY file's bytes, as `f64`; `path` is for messages. Costs a copy of the numbers.
+///
+/// # Errors
+/// Bytes that are no NPY file, an order or type that is not read.
+pub fn npy_numbers(path: &Path, bytes: &[u8]) -> Result<(Vec<usize>, Vec<f64>), DataError> {
+    let Array { shape, numbers, .. } = parse(path, bytes)?;
+    let values = match numbers {
+        Numbers::Bytes(values) => values.into_iter().map(f64::from).collect(),
+        Numbers::Integers(values) => values.into_iter().map(|value| value as f64).collect(),
+        Numbers::Floats(values) => values,
+    };
+    Ok((shape, values))
+}
+
 fn parse(path: &Path, bytes: &[u8]) -> Result<Array, DataError> {
     let shape = check_header(path, bytes)?;
     let bad = |found: String, expected: &str| DataError::malformed(path, "the header", found, expected, SAVE);

@@ -15,7 +15,7 @@ use crate::scale::byte_to_unit;
 pub(super) fn read_one(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataError> {
     let size = Size::of(path, form)?;
     let names = path.file_name().map(|name| vec![name.to_string_lossy().into_owned()]);
-    Ok(InputRows { count: 1, inputs: read(path, &size)?, names })
+    Ok(InputRows { count: 1, inputs: read(path, &size)?, names, table: None })
 }
 
 /// The images of a folder in the order of their names; files with other endings are passed over.
@@ -38,7 +38,7 @@ pub(super) fn read_folder(folder: &Path, form: &InputForm<'_>) -> Result<InputRo
         inputs.extend(read(path, &Size::of(path, form)?)?);
         names.push(path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
     }
-    Ok(InputRows { count: paths.len(), inputs, names: Some(names) })
+    Ok(InputRows { count: paths.len(), inputs, names: Some(names), table: None })
 }
 
 /// The image that a network takes.

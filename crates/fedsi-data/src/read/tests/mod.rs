@@ -5,13 +5,16 @@ mod damage;
 mod hostile;
 mod images;
 mod inputs;
+mod parquet_files;
+mod real_tables;
 mod tables;
 
 use std::path::Path;
 
 use super::*;
 use crate::error::DataError;
-use crate::federation::{Federation, Scaling, Split, Targets, Task};
+use crate::federation::{Federation, Split, Targets, Task};
+use crate::scale::Scaling;
 use crate::spec::{DataSpec, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};
 
 fn complaint<T>(result: Result<T, DataError>) -> String {
@@ -33,7 +36,7 @@ fn open_spec(files: FilesSpec, kind: PartitionKind) -> Result<Box<dyn Federation
 
 /// What a network takes that was trained on numbers in files.
 fn form<'a>(files: &'a FilesSpec, shape: &'a [usize], scaling: Option<&'a Scaling>) -> InputForm<'a> {
-    InputForm { files: Some(files), shape, columns: None, pixels: false, scaling }
+    InputForm { files: Some(files), shape, columns: None, encoding: None, pixels: false, scaling }
 }
 
 /// Whether standardised values are those of consecutive whole numbers.

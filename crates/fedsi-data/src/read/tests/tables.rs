@@ -31,7 +31,9 @@ fn csv_tables_are_read() {
 
     let numbers =
         FilesSpec { task: TaskKind::Regression, target: "age, weight".into(), client: String::new(), ..spec };
-    let text = complaint(open_spec(numbers, PartitionKind::Iid));
+    let columns = open_spec(numbers.clone(), PartitionKind::Iid).unwrap().input_columns().unwrap().to_vec();
+    assert_eq!(columns, ["sick"], "no name in who is in three rows of a client");
+    let text = complaint(open_spec(FilesSpec { strict: true, ..numbers }, PartitionKind::Iid));
     assert!(text.contains("column \"who\": found \"anna\", expected a finite number"), "{text}");
 }
 
@@ -73,7 +75,8 @@ fn bad_csv_tables_are_refused() {
         ("who,sick\nanna,yes\n", "1 rows of 0 features"),
     ] {
         fs::write(dir.path().join("t.csv"), text).unwrap();
-        let text = complaint(open_spec(table_spec(dir.path()), PartitionKind::Natural));
+        let strict = FilesSpec { strict: true, ..table_spec(dir.path()) };
+        let text = complaint(open_spec(strict, PartitionKind::Natural));
         assert!(text.contains(expected), "{text}");
     }
     fs::write(dir.path().join("t.csv"), b"age,who,weight,sick\n1,\xff,2,yes\n").unwrap();
@@ -114,8 +117,11 @@ fn huge_cells_are_refused_unless_they_are_standardised() {
     let expected = "line 5, column \"weight\": found \"1e300\", expected a finite number within";
     let text = complaint(read_inputs(&spec.train, &form(&spec, &[2], None)));
     assert!(text.contains(expected), "{text}");
-    let text = complaint(open_spec(FilesSpec { standardize: false, ..spec }, PartitionKind::Natural));
+    let small = FilesSpec { standardize: false, ..spec };
+    let text = complaint(open_spec(FilesSpec { strict: true, ..small.clone() }, PartitionKind::Natural));
     assert!(text.contains(expected), "{text}");
+    let summary = open_spec(small, PartitionKind::Natural).unwrap().data_summary().unwrap();
+    assert_eq!((summary.bad_cells, summary.first_bad_cells[0].line), (1, 5));
 }
 
 #[test]
@@ -139,7 +145,7 @@ fn settings_of_files_are_checked() {
     let text = complaint(open_spec(FilesSpec::default(), PartitionKind::Iid));
     assert!(text.contains("data.files.train"), "{text}");
     let text = complaint(open_spec(files(dir.path(), "t.txt"), PartitionKind::Iid));
-    assert!(text.contains(".csv, .npy or .safetensors"), "{text}");
+    assert!(text.contains(".csv, .parquet, .npy or .safetensors"), "{text}");
     let text = complaint(open_spec(files(dir.path(), "none.csv"), PartitionKind::Iid));
     assert!(text.contains("cannot read") && text.contains("none.csv"), "{text}");
     let unlike = FilesSpec { test: "x.npy".into(), ..table_spec(dir.path()) };

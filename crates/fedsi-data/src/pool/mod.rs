@@ -1,10 +1,14 @@
 //! All samples of a dataset in memory, and the federation that divides them.
 
+mod encoded;
+
 use crate::error::DataError;
-use crate::federation::{Federation, Samples, Scaling, Split, Targets, Task};
+use crate::federation::{Federation, Samples, Split, Targets, Task};
 use crate::partition::{self, ClientRows, Owners, Table};
-use crate::scale::{self, byte_to_unit};
+use crate::scale::{self, Scaling, byte_to_unit};
 use crate::spec::PartitionSpec;
+use crate::table::{ColumnRange, DataSummary, TableEncoding, TableRows};
+use encoded::EncodedTable;
 
 /// The inputs of a pool, row-major.
 #[derive(Debug)]
@@ -13,6 +17,15 @@ pub(crate) enum Inputs<Float> {
     Bytes(Vec<u8>),
     /// Everything else.
     Floats(Vec<Float>),
+}
+
+/// The inputs of a pool before it is known who trains on which rows.
+#[derive(Debug)]
+pub(crate) enum PoolInputs {
+    /// Numbers, row-major.
+    Array(Inputs<f64>),
+    /// Rows of a table.
+    Table(Box<TableRows>),
 }
 
 /// The targets of a pool.
@@ -29,28 +42,53 @@ pub(crate) enum PoolTargets {
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) rows: usize,
+    /// The shape of an input; of a table what was asked for, `[]` for as many as its columns become.
     pub(crate) shape: Vec<usize>,
-    pub(crate) inputs: Inputs<f64>,
+    pub(crate) inputs: PoolInputs,
     pub(crate) targets: PoolTargets,
     pub(crate) task: Task,
     pub(crate) class_names: Option<Vec<String>>,
-    /// Names of the features, where the inputs are columns of a table.
-    pub(crate) columns: Option<Vec<String>>,
     pub(crate) owners: Option<Owners>,
     /// Where a test file fixes the split: how many rows, the first ones, are for training.
     pub(crate) train_rows: Option<usize>,
 }
 
 impl Pool {
-    fn table(&self) -> Table<'_> {
+    fn table<'a>(&'a self, groups: Option<&'a [u32]>, times: Option<&'a [f64]>) -> Table<'a> {
         let (labels, classes) = match (&self.targets, self.task) {
             (PoolTargets::Classes(labels), Task::Classification { classes }) => {
                 (Some(labels.as_slice()), classes)
             }
             _ => (None, 1),
         };
-        Table { rows: self.rows, labels, classes, owners: self.owners.as_ref(), train_rows: self.train_rows }
+        let table = match &self.inputs {
+            PoolInputs::Table(table) => Some(table),
+            PoolInputs::Array(_) => None,
+        };
+        Table {
+            rows: self.rows,
+            labels,
+            classes,
+            owners: self.owners.as_ref(),
+            train_rows: self.train_rows,
+            kept: table.map(|table| table.kept.as_slice()),
+            groups,
+            times,
+        }
     }
+}
+
+/// The shape of one input as it was asked for, or as the file has it, where both agree on the number of features.
+pub(crate) fn checked_shape(asked: &[usize], natural: &[usize]) -> Result<Vec<usize>, DataError> {
+    let product =
+        |shape: &[usize]| shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+    let features = product(natural).unwrap_or(0);
+    let shape = if asked.is_empty() { natural } else { asked };
+    if product(shape) != Some(features) || ![1, 3].contains(&shape.len()) {
+        let expected = format!("[], [{features}], or [channels, height, width] with this product");
+        return Err(DataError::setting("data.files.shape", format!("{asked:?}"), expected));
+    }
+    Ok(shape.to_vec())
 }
 
 /// A pool divided among clients, as networks want it. Holds all samples and the row numbers of each client.
@@ -62,6 +100,7 @@ pub(crate) struct Pooled {
     task: Task,
     class_names: Option<Vec<String>>,
     columns: Option<Vec<String>>,
+    table: Option<EncodedTable>,
     clients: Vec<ClientRows>,
     input_scaling: Option<Scaling>,
     target_scaling: Option<Scaling>,
@@ -76,28 +115,46 @@ impl Pooled {
         standardize: bool,
         seed: u64,
     ) -> Result<Self, DataError> {
-        let clients = partition::partition(&pool.table(), partition, seed)?;
+        let (groups, times) = match &pool.inputs {
+            PoolInputs::Array(_) => (None, None),
+            PoolInputs::Table(rows) => (rows.groups(), rows.times()?),
+        };
+        let clients =
+            partition::partition(&pool.table(groups.as_deref(), times.as_deref()), partition, seed)?;
         let train: Vec<u32> = clients.iter().flat_map(|client| client.train.iter().copied()).collect();
         let scaled = |values: &[f64]| {
             let width = values.len().checked_div(pool.rows).unwrap_or(0);
             let scaling = standardize.then(|| scale::statistics(values, width, &train));
             (scale::to_singles(scaling.as_ref(), values), scaling)
         };
+        let mut shape = pool.shape;
+        let (mut table, mut agreed_scaling) = (None, None);
         let (inputs, input_scaling) = match pool.inputs {
-            Inputs::Bytes(bytes) => (Inputs::Bytes(bytes), None),
-            Inputs::Floats(values) => {
+            PoolInputs::Array(Inputs::Bytes(bytes)) => (Inputs::Bytes(bytes), None),
+            PoolInputs::Array(Inputs::Floats(values)) => {
                 let (values, scaling) = scaled(&values);
                 (Inputs::Floats(values), scaling)
+            }
+            PoolInputs::Table(rows) => {
+                let encoded = EncodedTable::encode(*rows, &clients, &pool.targets)?;
+                shape = checked_shape(&shape, &[encoded.table.encoding.width()])?;
+                let scaling = encoded.table.input_scaling();
+                (table, agreed_scaling) = (Some(encoded.table), encoded.target_scaling);
+                (Inputs::Floats(encoded.inputs), scaling)
             }
         };
         let (targets, target_scaling) = match pool.targets {
             PoolTargets::Classes(labels) => (Targets::Classes(labels), None),
+            PoolTargets::Values(values) if table.is_some() => {
+                (Targets::Values(scale::to_singles(agreed_scaling.as_ref(), &values)), agreed_scaling)
+            }
             PoolTargets::Values(values) => {
                 let (values, scaling) = scaled(&values);
                 (Targets::Values(values), scaling)
             }
         };
-        let Pool { rows, shape, task, class_names, columns, .. } = pool;
+        let columns = table.as_ref().map(|table| table.encoding.feature_names());
+        let Pool { rows, task, class_names, .. } = pool;
         Ok(Self {
             rows,
             shape,
@@ -106,6 +163,7 @@ impl Pooled {
             task,
             class_names,
             columns,
+            table,
             clients,
             input_scaling,
             target_scaling,
@@ -194,6 +252,31 @@ impl Federation for Pooled {
 
     fn input_columns(&self) -> Option<&[String]> {
         self.columns.as_deref()
+    }
+
+    fn table_encoding(&self) -> Option<&TableEncoding> {
+        self.table.as_ref().map(|table| &table.encoding)
+    }
+
+    fn row_id(&self, row: u32) -> Option<String> {
+        self.table.as_ref()?.id(row)
+    }
+
+    fn row_cells(&self, row: u32) -> Option<Vec<String>> {
+        self.table.as_ref()?.cells(row)
+    }
+
+    fn row_targets(&self, row: u32) -> Option<Vec<String>> {
+        self.table.as_ref()?.targets(row)
+    }
+
+    fn column_ranges(&self, client: usize) -> Option<Vec<ColumnRange>> {
+        let table = self.table.as_ref()?;
+        (client < self.clients.len()).then(|| table.ranges(self.rows(client, Split::Train)))
+    }
+
+    fn data_summary(&self) -> Option<DataSummary> {
+        self.table.as_ref().map(|table| table.summary.clone())
     }
 
     fn has_pixels(&self) -> bool {

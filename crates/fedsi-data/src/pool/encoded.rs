@@ -1,0 +1,148 @@
+//! A table as inputs: summaries of every client's training rows, the encoding they agree on, and what people see of it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::PoolTargets;
+use crate::error::DataError;
+use crate::partition::ClientRows;
+use crate::scale::Scaling;
+use crate::table::{
+    Agreement, ColumnRange, DataSummary, Inspected, Outcome, SiteSummary, TableEncoding, TableRows, inspect,
+    ranges,
+};
+
+/// A table whose encoding is known.
+pub(crate) struct EncodedTable {
+    rows: TableRows,
+    pub(crate) encoding: TableEncoding,
+    /// Where the encoding's columns stand in the table.
+    places: Vec<usize>,
+    pub(crate) summary: DataSummary,
+}
+
+/// The same with its inputs, rows x features, and the scale of regression targets.
+pub(crate) struct EncodedRows {
+    pub(crate) table: EncodedTable,
+    pub(crate) inputs: Vec<f32>,
+    pub(crate) target_scaling: Option<Scaling>,
+}
+
+impl EncodedTable {
+    /// Encodes all rows as the clients' training rows tell, client by client: the way of a real federation.
+    pub(crate) fn encode(
+        rows: TableRows,
+        clients: &[ClientRows],
+        targets: &PoolTargets,
+    ) -> Result<EncodedRows, DataError> {
+        let names = rows.input_names();
+        let mut agreement = None;
+        for client in clients {
+            let summary = site_summary(&rows, &names, &client.train, targets);
+            agreement.get_or_insert_with(|| Agreement::new(&summary)).add(&summary)?;
+        }
+        let (encoding, scaling) =
+            agreement.map(|all| (all.encoding(), all.target_scaling())).unwrap_or_default();
+        let place: HashMap<&str, usize> =
+            rows.sheet.header.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let places: Vec<usize> =
+            encoding.columns.iter().filter_map(|column| place.get(column.name.as_str()).copied()).collect();
+        if encoding.width() == 0 {
+            let left_out: Vec<&str> = encoding.left_out.iter().map(|column| column.name.as_str()).collect();
+            let found = format!("no column that can be an input: {} are left out", left_out.join(", "));
+            let advice = "name the columns to use in data.files.columns";
+            let path = rows.sheet.path(0);
+            return Err(DataError::malformed(&path, "the inputs", found, "at least one", advice));
+        }
+        let inputs = encoded(&rows, &encoding, &places);
+        let all = |part: fn(&ClientRows) -> &Vec<u32>| -> Vec<u32> {
+            clients.iter().flat_map(|client| part(client).iter().copied()).collect()
+        };
+        let (train, test) = (all(|client| &client.train), all(|client| &client.test));
+        let mut summary = inspect(&Inspected {
+            sheet: &rows.sheet,
+            encoding: &encoding,
+            places: &places,
+            train: &train,
+            test: &test,
+            outcome: match targets {
+                PoolTargets::Classes(labels) => Outcome::Classes(labels),
+                PoolTargets::Values(values) => Outcome::Values(values, outputs(values, &rows)),
+            },
+            roles: &rows.roles,
+        });
+        summary.file.clone_from(&rows.file);
+        summary.warnings.splice(0..0, rows.notes.iter().cloned());
+        let target_scaling =
+            (rows.settings.standardize && matches!(targets, PoolTargets::Values(_))).then_some(scaling);
+        let table = Self { rows, encoding, places, summary };
+        Ok(EncodedRows { table, inputs, target_scaling })
+    }
+
+    /// How inputs were standardised, where they were.
+    pub(crate) fn input_scaling(&self) -> Option<Scaling> {
+        self.rows.settings.standardize.then(|| self.encoding.scaling())
+    }
+
+    /// A row's cell in the column of ids.
+    pub(crate) fn id(&self, row: u32) -> Option<String> {
+        let at = self.rows.id.filter(|_| (row as usize) < self.rows.sheet.rows())?;
+        Some(self.rows.sheet.cell(row as usize, at).to_owned())
+    }
+
+    /// A row's cells in the order of the encoding.
+    pub(crate) fn cells(&self, row: u32) -> Option<Vec<String>> {
+        self.cells_at(row, &self.places)
+    }
+
+    /// A row's cells in the columns of the targets.
+    pub(crate) fn targets(&self, row: u32) -> Option<Vec<String>> {
+        self.cells_at(row, &self.rows.targets)
+    }
+
+    fn cells_at(&self, row: u32, places: &[usize]) -> Option<Vec<String>> {
+        let sheet = &self.rows.sheet;
+        let cells = || places.iter().map(|&at| sheet.value(row as usize, at).into_owned()).collect();
+        ((row as usize) < sheet.rows()).then(cells)
+    }
+
+    /// What the columns hold in these rows.
+    pub(crate) fn ranges(&self, rows: &[u32]) -> Vec<ColumnRange> {
+        ranges(&self.encoding, &self.places, &self.rows.sheet, rows)
+    }
+}
+
+fn outputs(values: &[f64], rows: &TableRows) -> usize {
+    values.len().checked_div(rows.sheet.rows()).unwrap_or(0)
+}
+
+/// What a client tells of its training rows.
+fn site_summary(rows: &TableRows, names: &[String], train: &[u32], targets: &PoolTargets) -> SiteSummary {
+    let cell = |row: usize, column: usize| -> Cow<'_, str> {
+        rows.sheet.value(train[row] as usize, rows.inputs[column])
+    };
+    let targets = match targets {
+        PoolTargets::Classes(_) => Vec::new(),
+        PoolTargets::Values(values) => {
+            let width = outputs(values, rows);
+            let value = |row: &u32, output: usize| values[*row as usize * width + output];
+            (0..width).map(|output| train.iter().map(|row| value(row, output)).collect()).collect()
+        }
+    };
+    SiteSummary::of(rows.settings, names, train.len(), cell, targets)
+}
+
+/// All rows as inputs; those that are left out as zeros, which nobody reads.
+fn encoded(rows: &TableRows, encoding: &TableEncoding, places: &[usize]) -> Vec<f32> {
+    let width = encoding.width();
+    let mut inputs = Vec::with_capacity(rows.sheet.rows() * width);
+    for row in 0..rows.sheet.rows() {
+        if rows.kept[row] {
+            let cells: Vec<Cow<'_, str>> = places.iter().map(|&at| rows.sheet.value(row, at)).collect();
+            encoding.encode(&cells, &mut inputs);
+        } else {
+            inputs.resize(inputs.len() + width, 0.0);
+        }
+    }
+    inputs
+}

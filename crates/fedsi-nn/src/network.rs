@@ -242,5 +242,8 @@ fn build(index: usize, spec: &LayerSpec, shape: &[usize]) -> Result<(Layer, Vec<
         LayerSpec::Sigmoid => same(Activation::Sigmoid),
         LayerSpec::Silu => same(Activation::Silu),
         LayerSpec::Softplus => same(Activation::Softplus),
+        LayerSpec::Gelu => same(Activation::Gelu),
+        // As little as `flatten`: its output is its input.
+        LayerSpec::Identity => Ok((Layer::Flatten, shape.to_vec())),
     }
 }

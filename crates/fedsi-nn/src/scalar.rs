@@ -15,6 +15,8 @@ pub trait Scalar:
     fn softplus(self) -> (Self, Self);
     /// The x whose softplus this is, for values above 0.
     fn inverse_softplus(self) -> Self;
+    /// The probability that a standard normal variable is below this value.
+    fn normal_distribution(self) -> Self;
 }
 
 impl Scalar for f32 {
@@ -50,6 +52,11 @@ impl Scalar for f32 {
         }
         x
     }
+    #[inline(always)]
+    fn normal_distribution(self) -> Self {
+        // The complement keeps its digits far to the left.
+        0.5 * libm::erfcf(-self * std::f32::consts::FRAC_1_SQRT_2)
+    }
 }
 
 impl Scalar for f64 {
@@ -69,6 +76,10 @@ impl Scalar for f64 {
     #[inline(always)]
     fn inverse_softplus(self) -> Self {
         self + (-(-self).exp_m1()).ln()
+    }
+    #[inline(always)]
+    fn normal_distribution(self) -> Self {
+        0.5 * libm::erfc(-self * std::f64::consts::FRAC_1_SQRT_2)
     }
 }
 
@@ -158,6 +169,21 @@ mod tests {
         assert_eq!(200.0_f32.softplus(), (200.0, 1.0));
         let (value, slope) = (-200.0_f32).softplus();
         assert!(value > 0.0 && slope > 0.0, "a deviation never vanishes: {value}, {slope}");
+    }
+
+    /// Against tables of the normal distribution.
+    #[test]
+    fn the_normal_distribution_is_that_of_tables() {
+        for (x, expected) in [
+            (0.0, 0.5),
+            (1.0, 0.841_344_746_068_543),
+            (-1.0, 0.158_655_253_931_457),
+            (-3.0, 0.001_349_898_031_630),
+        ] {
+            assert!((f64::normal_distribution(x) - expected).abs() < 1e-14, "{x}");
+            assert!((f64::from((x as f32).normal_distribution()) - expected).abs() < 1e-7, "{x} in f32");
+        }
+        assert!((-30.0_f64).normal_distribution() > 0.0);
     }
 
     #[test]

@@ -50,6 +50,12 @@ pub enum LayerSpec {
     /// log(1 + exp(x)).
     #[serde(rename = "softplus")]
     Softplus,
+    /// x times the normal distribution function of x: PyTorch's GELU, without its approximation.
+    #[serde(rename = "gelu")]
+    Gelu,
+    /// Its input as it is.
+    #[serde(rename = "identity")]
+    Identity,
 }
 
 impl LayerSpec {
@@ -68,6 +74,8 @@ impl LayerSpec {
             Self::Sigmoid => "sigmoid",
             Self::Silu => "silu",
             Self::Softplus => "softplus",
+            Self::Gelu => "gelu",
+            Self::Identity => "identity",
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) enum Activation {
     Sigmoid,
     Silu,
     Softplus,
+    Gelu,
 }
 
 impl Activation {
@@ -29,6 +30,7 @@ impl Activation {
             Self::Softplus => {
                 map(x, y, |x| Float::max(x, T::zero()) + Float::ln_1p(Float::exp(-Float::abs(x))));
             }
+            Self::Gelu => map(x, y, |x| x * x.normal_distribution()),
         }
     }
 
@@ -48,6 +50,10 @@ impl Activation {
                 s + x * s * (T::one() - s)
             }),
             Self::Softplus => scale(x, gradient, sigmoid),
+            Self::Gelu => {
+                let (half, root) = (T::of(0.5), T::of(std::f64::consts::TAU.sqrt().recip()));
+                scale(x, gradient, |x| x.normal_distribution() + x * root * Float::exp(-half * x * x));
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum Layer {
     Conv(Conv2d),
     Pool(Pool),
     Activation(Activation),
-    /// Changes the shape and no value; its output *is* its input.
+    /// Changes the shape at most, and no value; its output *is* its input.
     Flatten,
 }
 

@@ -11,7 +11,9 @@ pub fn conv(out: usize, kernel: usize, stride: usize, padding: usize) -> LayerSp
 
 /// One network for every layer and every path through it, by name.
 pub fn zoo() -> Vec<(&'static str, Network)> {
-    use LayerSpec::{AvgPool, Flatten, LeakyRelu, Linear, MaxPool, Relu, Sigmoid, Silu, Softplus, Tanh};
+    use LayerSpec::{
+        AvgPool, Flatten, Gelu, Identity, LeakyRelu, Linear, MaxPool, Relu, Sigmoid, Silu, Softplus, Tanh,
+    };
     let strided = PoolSpec { window: 3, stride: 2 };
     let networks: Vec<(&str, Vec<usize>, Vec<LayerSpec>)> = vec![
         ("linear alone", vec![4], vec![Linear(3)]),
@@ -48,6 +50,9 @@ pub fn zoo() -> Vec<(&'static str, Network)> {
             vec![2, 9, 8],
             vec![conv(2, 2, 1, 0), AvgPool(strided), Flatten, Linear(3)],
         ),
+        ("gelu", vec![4], vec![Linear(6), Gelu, Linear(3)]),
+        ("identity", vec![4], vec![Identity, Linear(6), Identity, Tanh, Identity, Linear(3)]),
+        ("identity of images", vec![2, 6, 5], vec![conv(3, 3, 1, 0), Identity, Tanh, Flatten, Linear(3)]),
         (
             "two convolutions",
             vec![3, 14, 14],

@@ -186,6 +186,7 @@ fn bits(mut simulation: Simulation) -> Result<Vec<Vec<u8>>, Failure> {
             model: client.model,
             posterior: client.posterior,
             predictions: Some(client.predictions),
+            strangeness: client.strangeness,
             further_probabilities: client.further_probabilities,
         })));
         bits.push(Outcome { client: client.client, result }.encode()?);

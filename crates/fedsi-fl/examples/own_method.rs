@@ -54,7 +54,7 @@ const FEDREP_LAPLACE: Method = Method {
 fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::builtin().with_method(FEDREP_LAPLACE);
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{:<24}  accuracy       ECE       MCE     Brier       NLL", "method")?;
+    writeln!(out, "{:<24}  accuracy       ECE    MCE 1%     Brier       NLL", "method")?;
     for (title, settings) in [
         ("fedsi", "method = 'fedsi'"),
         ("fedrep", "method = 'fedrep'"),

@@ -51,7 +51,7 @@ fedsi.prior_variance = 0.5";
 fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::builtin().with_rule(Arc::new(RemovalCost))?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "rule            accuracy       ECE       MCE     Brier       NLL   rank  no curvature")?;
+    writeln!(out, "rule            accuracy       ECE    MCE 1%     Brier       NLL   rank  no curvature")?;
     for rule in ["random", "variance", "removal-cost"] {
         let settings = format!("{SETTINGS}\nfedsi.rule = '{rule}'");
         let config = registry.resolve(&[Overrides::from_text("own_rule.rs", &settings)?])?;

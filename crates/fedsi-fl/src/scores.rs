@@ -99,10 +99,11 @@ impl Scores {
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
         match *self {
-            Self::Classification { accuracy, ece, mce, brier, nll, aurc, ece_floor, .. } => vec![
+            Self::Classification { accuracy, ece, mce_1pct, brier, nll, aurc, ece_floor, .. } => vec![
                 Figure::share("accuracy", accuracy),
                 Figure { floor: ece_floor, ..Figure::number("ECE", ece) },
-                Figure::number("MCE", mce),
+                // Not the plain maximum: a bin of one sample decides that.
+                Figure::number("MCE 1%", mce_1pct),
                 Figure::number("Brier", brier),
                 Figure::number("NLL", nll),
                 Figure { digits: 5, ..Figure::number("AURC", aurc) },
@@ -116,6 +117,17 @@ impl Scores {
                 Figure::share("in 90%", coverage_90),
                 Figure::share("in 95%", coverage_95),
             ],
+        }
+    }
+
+    /// The names that `summary.json` has for the figures, in their order.
+    #[must_use]
+    pub const fn keys(&self) -> &'static [&'static str] {
+        match self {
+            Self::Classification { .. } => &["accuracy", "ece", "mce_1pct", "brier", "nll", "aurc"],
+            Self::Regression { .. } => {
+                &["rmse", "mae", "nll", "coverage_50", "coverage_80", "coverage_90", "coverage_95"]
+            }
         }
     }
 
@@ -257,6 +269,13 @@ mod tests {
         let figures = Scores::classification(whole.scores(fedsi_metrics::Bins::default())).figures();
         assert_eq!((figures[1].name, figures[1].beside_floor().as_str()), ("ECE", "0.5000 (floor 0.5000)"));
         assert_eq!(figures[0].beside_floor(), "100.00%");
+        let scores = Scores::classification(whole.scores(fedsi_metrics::Bins::default()));
+        assert_eq!(
+            (scores.keys().len(), figures[2].name, scores.keys()[2]),
+            (figures.len(), "MCE 1%", "mce_1pct")
+        );
+        let values = Scores::regression(None);
+        assert_eq!(values.keys().len(), values.figures().len());
         assert_eq!(Figure { value: None, ..figures[1] }.beside_floor(), "-");
     }
 }

@@ -86,12 +86,20 @@ fn typos_are_answered_with_the_nearest_key() {
 
 #[test]
 fn values_of_the_wrong_type_name_their_key() {
+    assert_eq!(
+        refused("[calibration]\ntemperature = \"hot\""),
+        "`calibration.temperature`: found \"hot\", expected a number above 0 or \"auto\""
+    );
+    assert_eq!(
+        refused("[fedsi]\nmodes = 1.5"),
+        "`fedsi.modes`: found 1.5, expected a whole number from 1 to 64 or \"auto\""
+    );
     assert!(refused("rounds = 'many'").contains("`rounds`"));
     assert!(refused("training.learning_rate = 'fast'").contains("`training.learning_rate`"));
     assert_eq!(refused("rounds = -1"), "`rounds`: found -1, expected a whole number, 0 or more");
     assert_eq!(
         refused("data.size = 'medium'"),
-        "`data.size`: unknown variant `medium`, expected `small` or `large`"
+        "`data.size`: unknown name `medium`, expected `small` or `large`"
     );
     assert!(refused("partition.kind = 'idd'").contains("`partition.kind`"));
     assert!(refused("model.body = [{ liner = 3 }]").contains("`model.body"));

@@ -146,6 +146,7 @@ fn laplace_models_that_travelled_predict_the_same() {
                 model: Some(model.clone()),
                 posterior: None,
                 predictions: Some(predictions.clone()),
+                strangeness: client.strangeness(&model, &test.inputs).unwrap(),
                 further_probabilities: vec![0.1 + 0.2],
             };
             let result = Ok(TaskResult::Evaluated(Box::new(evaluated.clone())));
@@ -185,8 +186,9 @@ fn models_of_other_networks_are_refused() {
         let mut model = models(&small).remove(0);
         change(&mut model);
         let model = Some(model);
+        let (posterior, predictions, strangeness) = (None, None, None);
         let evaluated =
-            Evaluated { model, posterior: None, predictions: None, further_probabilities: vec![] };
+            Evaluated { model, posterior, predictions, strangeness, further_probabilities: vec![] };
         let result = Ok(TaskResult::Evaluated(Box::new(evaluated)));
         Outcome { client: 0, result }.encode().unwrap()
     };

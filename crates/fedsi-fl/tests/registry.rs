@@ -204,6 +204,7 @@ fn the_config_of_a_run_of_0_1_is_read() {
     (expected.fedpop.final_steps, expected.fedpop.step) = (0, 1e-4);
     (expected.training.learning_rate, expected.training.convolution_noise) = (1e-3, 1.0);
     expected.fedsi.modes = fedsi_fl::config::ModesSetting::Fixed(1);
+    (expected.data.files.name, expected.data.files.strict) = ("files".to_owned(), true);
     assert_eq!(config, expected, "what 0.1 did");
     let refused = resolve(&[Overrides::from_file(path).unwrap()]).unwrap_err().to_string();
     assert!(refused.contains("is now `"), "as a config that a person gives it is refused: {refused}");

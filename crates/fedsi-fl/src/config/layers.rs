@@ -31,7 +31,10 @@ impl Overrides {
         let table = text.parse::<Table>().map_err(|error| ConfigError::Syntax {
             origin: origin.to_owned(),
             place: error.span().map(|span| place(text, span.start)).unwrap_or_default(),
-            reason: error.message().replace('\n', " "),
+            reason: error
+                .span()
+                .and_then(|span| unquoted(text, span.start))
+                .unwrap_or_else(|| error.message().replace('\n', " ")),
         })?;
         Ok(Self { origin: origin.to_owned(), table })
     }
@@ -58,6 +61,29 @@ impl Overrides {
             insert(&mut table, &key, value)?;
         }
         Ok(Self { origin: origin.to_owned(), table })
+    }
+
+    /// Takes a section out that is not a run's: what one command alone reads.
+    ///
+    /// # Errors
+    /// A value of that name that is no section.
+    pub fn take_section(&mut self, name: &str) -> Result<Option<Table>, ConfigError> {
+        match self.table.remove(name) {
+            None => Ok(None),
+            Some(Value::Table(section)) => Ok(Some(section)),
+            Some(_) => Err(ConfigError::Type {
+                key: name.to_owned(),
+                reason: format!("expected a section [{name}] with keys of its own"),
+            }),
+        }
+    }
+
+    /// Layers laid over each other, in order: what was given, without any default.
+    #[must_use]
+    pub fn merged(layers: &[Self]) -> Table {
+        let mut all = Table::new();
+        layers.iter().for_each(|layer| merge(&mut all, layer.table.clone()));
+        all
     }
 
     /// Where the settings came from.
@@ -140,6 +166,18 @@ pub(crate) fn keys(table: &Table, prefix: &str) -> Vec<String> {
         }
     }
     all
+}
+
+/// What to say of a line whose value is a text without quotes: the parser's own words are about numbers and booleans.
+fn unquoted(text: &str, offset: usize) -> Option<String> {
+    let start = text.get(..offset)?.rfind('\n').map_or(0, |at| at + 1);
+    let line = text.get(start..)?.lines().next()?;
+    let (key, value) = line.split_once('=')?;
+    let (key, value) = (key.trim(), value.split('#').next()?.trim());
+    let begins = value.chars().next()?;
+    let is_text = begins.is_alphabetic() || "/.~".contains(begins);
+    let is_plain = !value.contains(['"', '\'']) && !["true", "false", "inf", "nan"].contains(&value);
+    (is_text && is_plain).then(|| format!("texts need quotes: {key} = \"{value}\""))
 }
 
 fn place(text: &str, offset: usize) -> String {

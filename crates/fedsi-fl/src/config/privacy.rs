@@ -25,7 +25,7 @@ pub const COVERED_FILES: [&str; 2] = ["checkpoint/server.safetensors", "config.t
 
 /// What of a run's folder tells of clients without noise, and is for its owner alone: each file or folder, and what it
 /// has of them.
-pub const UNCOVERED_FILES: [(&str, &str); 11] = [
+pub const UNCOVERED_FILES: [(&str, &str); 13] = [
     ("run.json", "digests of clients' rows, by which a guess can be checked"),
     ("metrics.jsonl", "who took part, losses, whose update was refused and why"),
     ("summary.json", "scores of each client, how many updates were refused"),
@@ -33,6 +33,11 @@ pub const UNCOVERED_FILES: [(&str, &str); 11] = [
     ("report_data.safetensors", "predictions of clients"),
     ("plots", "the same as plots"),
     ("predictions.safetensors", "predictions for clients' test rows, with their targets"),
+    ("predictions.csv", "the same as a table, with the ids of rows"),
+    (
+        "data.json",
+        "counts of missing and of different values over the rows of all clients, cells that could not be read",
+    ),
     ("clients", "personal models, which have no noise, and statistics of clients' inputs"),
     ("ood.json", "scores of clients' test rows and of others"),
     ("checkpoint/evaluation.fedsi", "predictions of clients that are evaluated so far"),

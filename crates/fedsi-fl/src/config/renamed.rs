@@ -17,13 +17,14 @@ const RENAMED: [(&str, &str); 8] = [
 /// The methods of 0.1 that read `fedsi.noise`; in the configs of others it stood without a meaning.
 const READ_NOISE: [&str; 2] = ["fedsi", "fedsi-fac"];
 
-/// Keys that saved configs of earlier versions do not have, and what those versions did.
-const BEFORE: [(&str, &str, Value); 5] = [
-    ("fedsi", "modes", Value::Integer(1)),
-    ("training", "convolution_noise", Value::Float(1.0)),
-    ("lg_fedavg", "warm_start", Value::Float(0.0)),
-    ("pfedbayes", "inner_steps", Value::Integer(1)),
-    ("fedpop", "final_steps", Value::Integer(0)),
+/// Keys that saved configs of earlier versions do not have, each with the sections it lies in, and what those versions did.
+const BEFORE: [(&[&str], &str, Value); 6] = [
+    (&["fedsi"], "modes", Value::Integer(1)),
+    (&["training"], "convolution_noise", Value::Float(1.0)),
+    (&["lg_fedavg"], "warm_start", Value::Float(0.0)),
+    (&["pfedbayes"], "inner_steps", Value::Integer(1)),
+    (&["fedpop"], "final_steps", Value::Integer(0)),
+    (&["data", "files"], "strict", Value::Boolean(true)),
 ];
 
 /// First words of a config that fedsi 0.1 wrote into a run's folder.
@@ -60,9 +61,13 @@ pub(super) fn translate(mut table: Table) -> Table {
 
 /// A saved config with the values of settings that there was no key for when it was written.
 pub(super) fn complete(mut table: Table) -> Table {
-    for (section, key, value) in BEFORE {
-        let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-        if let Value::Table(section) = section {
+    for (sections, key, value) in BEFORE {
+        let mut section = Some(&mut table);
+        for name in sections {
+            let inner = section.map(|table| table.entry(*name).or_insert_with(|| Value::Table(Table::new())));
+            section = inner.and_then(Value::as_table_mut);
+        }
+        if let Some(section) = section {
             section.entry(key).or_insert(value);
         }
     }
@@ -86,6 +91,7 @@ mod tests {
         let old = complete("[pfedbayes]\nzeta = 3.0\n".parse().unwrap());
         assert_eq!(old["lg_fedavg"]["warm_start"].as_float(), Some(0.0));
         assert_eq!(old["fedsi"]["modes"].as_integer(), Some(1));
+        assert_eq!(old["data"]["files"]["strict"].as_bool(), Some(true), "tables were numbers alone");
         assert_eq!(old["pfedbayes"]["inner_steps"].as_integer(), Some(1));
         assert_eq!(old["pfedbayes"]["zeta"].as_float(), Some(3.0));
         let new = complete("[lg_fedavg]\nwarm_start = 0.5\n".parse().unwrap());

@@ -121,8 +121,10 @@ impl Outcome {
                 ResultContent::Trained { posterior, validation, seconds }
             }
             Ok(TaskResult::Evaluated(evaluated)) => {
-                let Evaluated { model, posterior, predictions, further_probabilities } = &**evaluated;
+                let Evaluated { model, posterior, predictions, strangeness, further_probabilities } =
+                    &**evaluated;
                 tensors.push(f64_tensor("further_probabilities", further_probabilities));
+                tensors.extend(strangeness.iter().map(|scores| f64_tensor("strangeness", scores)));
                 tensors.extend(predictions.iter().flat_map(prediction_tensors));
                 let content = model.as_ref().map(|model| model_content(model, &mut tensors));
                 let predictions = predictions.is_some();
@@ -151,8 +153,16 @@ impl Outcome {
                 let predictions =
                     if predictions { Some(read_predictions(&file, client.task())?) } else { None };
                 let further_probabilities = file.f64("further_probabilities")?;
+                let strangeness = if file.has("strangeness") { Some(file.f64("strangeness")?) } else { None };
+                let rows = predictions.as_ref().map_or(0, Predictions::len);
+                if strangeness.as_ref().is_some_and(|scores| predictions.is_some() && scores.len() != rows) {
+                    return Err(WireError::Incomplete(
+                        "strangeness is not of as many samples as predictions",
+                    ));
+                }
                 let model = model.map(|content| read_model(owner, content, &file, client)).transpose()?;
-                let evaluated = Evaluated { model, posterior, predictions, further_probabilities };
+                let evaluated =
+                    Evaluated { model, posterior, predictions, strangeness, further_probabilities };
                 Ok(TaskResult::Evaluated(Box::new(evaluated)))
             }
         };

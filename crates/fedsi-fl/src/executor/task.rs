@@ -75,6 +75,8 @@ pub struct Evaluated {
     pub posterior: Option<PosteriorSummary>,
     /// Predictions for the data it was evaluated on; none where they are not finite.
     pub predictions: Option<Predictions>,
+    /// How strange each of those samples is to the model; none where it does not know, or they are not test samples.
+    pub strangeness: Option<Vec<f64>>,
     /// Class probabilities for the further inputs.
     pub further_probabilities: Vec<f64>,
 }

@@ -78,11 +78,12 @@ impl Worker {
             Work::Evaluate { on, further_inputs, return_model } => {
                 let data = data_of(first);
                 let model = clients.personalise(client, &download, kept, &data)?;
-                let predictions = match on {
+                let (predictions, strangeness) = match on {
                     EvaluationData::Test => {
-                        clients.predict(&model, &self.federation.samples(client, Split::Test))?
+                        let test = self.federation.samples(client, Split::Test);
+                        (clients.predict(&model, &test)?, clients.strangeness(&model, &test.inputs)?)
                     }
-                    EvaluationData::HeldOut => clients.predict(&model, &data.held_out)?,
+                    EvaluationData::HeldOut => (clients.predict(&model, &data.held_out)?, None),
                 };
                 let further_probabilities = match clients.task() {
                     Prediction::Classification { .. } => clients.probabilities(&model, &further_inputs)?,
@@ -92,6 +93,7 @@ impl Worker {
                 Ok(TaskResult::Evaluated(Box::new(Evaluated {
                     posterior: PosteriorSummary::of_model(&model, head),
                     predictions: Some(predictions).filter(Predictions::are_finite),
+                    strangeness: strangeness.filter(|all| all.iter().all(|one| one.is_finite())),
                     further_probabilities,
                     model: return_model.then_some(model),
                 })))

@@ -138,12 +138,22 @@ impl TunedSetting {
     };
 }
 
-/// The method of this name.
+/// The one of these methods that a name means: its own, or its own or its title in other letters, as publications write
+/// it (`FedSI`), where that is one method's alone.
+pub(crate) fn meant<'a>(methods: impl Iterator<Item = &'a Method> + Clone, name: &str) -> Option<&'a Method> {
+    let is_alike =
+        |method: &&Method| method.name.eq_ignore_ascii_case(name) || method.title.eq_ignore_ascii_case(name);
+    let exact = methods.clone().find(|method| method.name == name);
+    let mut alike = methods.filter(is_alike);
+    exact.or_else(|| alike.next().filter(|_| alike.next().is_none()))
+}
+
+/// The method of this name, in small or capital letters.
 ///
 /// # Errors
 /// An unknown name, with the nearest known one.
 pub fn find(name: &str) -> Result<&'static Method, ConfigError> {
-    METHODS.iter().copied().find(|method| method.name == name).ok_or_else(|| ConfigError::UnknownMethod {
+    meant(METHODS.iter().copied(), name).ok_or_else(|| ConfigError::UnknownMethod {
         name: name.to_owned(),
         hint: crate::config::hint(name, METHODS.iter().map(|method| method.name)),
         known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
@@ -179,5 +189,18 @@ mod tests {
         let error = find("fedbabo").unwrap_err().to_string();
         assert!(error.contains("did you mean `fedbabu`?"), "{error}");
         assert_eq!(find("fedrep").unwrap().title, "FedRep");
+        for (name, method) in [("FedSI", "fedsi"), ("LG-FedAvg", "lg-fedavg"), ("PFEDBAYES", "pfedbayes")] {
+            assert_eq!(find(name).unwrap().name, method);
+        }
+        assert!(find("Fed SI").is_err() && find("").is_err());
+    }
+
+    #[test]
+    fn letters_do_not_matter_where_one_method_is_meant() {
+        let named = |name, title| Method { name, title, ..Method::EMPTY };
+        let all = [named("Own", "x"), named("own", "y"), named("other", "OWN 2")];
+        let name = |wanted: &str| meant(all.iter(), wanted).map(|method| method.name);
+        assert_eq!([name("own"), name("Own"), name("own 2")], [Some("own"), Some("Own"), Some("other")]);
+        assert_eq!(name("OWN"), None, "two methods are alike");
     }
 }

@@ -14,7 +14,7 @@ use fedsi_data::{Dataset, Datasets, Size};
 pub use checked::Checked;
 
 use crate::config::{Config, ConfigError, MethodSettings, Overrides, Profile, hint};
-use crate::methods::{METHODS, Method};
+use crate::methods::{METHODS, Method, meant};
 
 /// What can be named in a config. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -83,12 +83,12 @@ impl Registry {
         &self.datasets
     }
 
-    /// The method of this name.
+    /// The method of this name, in small or capital letters.
     ///
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn method(&self, name: &str) -> Result<&Method, ConfigError> {
-        self.methods.iter().find(|method| method.name == name).ok_or_else(|| ConfigError::UnknownMethod {
+        meant(self.methods.iter(), name).ok_or_else(|| ConfigError::UnknownMethod {
             name: name.to_owned(),
             hint: hint(name, self.methods.iter().map(|method| method.name)),
             known: self.methods.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
@@ -146,8 +146,9 @@ impl Registry {
     ///
     /// # Errors
     /// The first value that cannot be used, and what it must be.
-    pub fn check(&self, config: Config) -> Result<Checked, ConfigError> {
+    pub fn check(&self, mut config: Config) -> Result<Checked, ConfigError> {
         let method = *self.method(&config.method)?;
+        method.name.clone_into(&mut config.method);
         let dataset = Arc::clone(self.dataset(config.data.dataset.as_str())?);
         Checked::new(config, method, dataset, self.rules.clone())
     }

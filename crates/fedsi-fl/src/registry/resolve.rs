@@ -4,7 +4,9 @@ use fedsi_data::Size;
 use toml::{Table, Value};
 
 use super::Registry;
-use crate::config::{Config, ConfigError, Overrides, Profile, default_participants, keys, merge, nearest};
+use crate::config::{
+    Config, ConfigError, Overrides, Profile, default_participants, hint, keys, merge, nearest,
+};
 
 /// Lays the overrides, in order, over the defaults of the method and dataset they name.
 ///
@@ -23,11 +25,20 @@ pub(super) fn resolve(registry: &Registry, overrides: &[Overrides]) -> Result<Co
     let rate_is_given = lookup(&wanted, &["training", "learning_rate"]).is_some();
     let mut table = defaults;
     merge(&mut table, wanted);
-    let mut config: Config = serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
-        let key = error.path().to_string();
-        let reason = plain_words(error.inner().message());
-        ConfigError::Type { key, reason }
-    })?;
+    let mut config: Config =
+        serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+            let key = error.path().to_string();
+            let reason = plain_words(error.inner().message());
+            // Values of several types say what they expect, not what they found.
+            let path: Vec<&str> = key.split('.').collect();
+            let reason = match lookup(&table, &path) {
+                Some(found) if reason.starts_with("expected") => format!("found {found}, {reason}"),
+                _ => reason,
+            };
+            ConfigError::Type { key, reason }
+        })?;
+    // However it was written, files and folders have the method's own name.
+    registry.method(&config.method)?.name.clone_into(&mut config.method);
     if !rate_is_given {
         // What suits the defaults need not suit what is wanted instead.
         registry.method(&config.method)?.suit_learning_rate(&mut config);
@@ -38,6 +49,9 @@ pub(super) fn resolve(registry: &Registry, overrides: &[Overrides]) -> Result<Co
 /// The parser's words without Rust's names for numbers.
 fn plain_words(message: &str) -> String {
     let message = message.trim().replace('\n', " ");
+    if let Some(words) = unknown_name(&message) {
+        return words;
+    }
     let found =
         ["invalid value: integer `", "invalid type: integer `"].iter().find_map(|p| message.strip_prefix(p));
     match found.and_then(|rest| rest.split_once("`, expected ")) {
@@ -49,6 +63,13 @@ fn plain_words(message: &str) -> String {
                 .replace("expected f64", "expected a number"),
         },
     }
+}
+
+/// The parser's words on a name that is none of those it knows, with the nearest of them.
+fn unknown_name(message: &str) -> Option<String> {
+    let (name, known) = message.strip_prefix("unknown variant `")?.split_once("`, expected ")?;
+    let names = known.split('`').skip(1).step_by(2);
+    Some(format!("unknown name `{name}`{}, expected {known}", hint(name, names)))
 }
 
 /// The complete defaults for the method, dataset, size and number of clients that are wanted.

@@ -60,6 +60,8 @@ pub struct ClientEvaluation {
     pub predictions: Predictions,
     /// Why there are no predictions, where the model could not be made or predicts values that are not finite.
     pub problem: Option<String>,
+    /// How strange each test sample is to the model; none where it does not know.
+    pub strangeness: Option<Vec<f64>>,
     /// Class probabilities for the further inputs.
     pub further_probabilities: Vec<f64>,
 }
@@ -125,12 +127,13 @@ impl Simulation {
                 first_problem.get_or_insert((client, problem));
             }
             let evaluation = match evaluated {
-                Some(Evaluated { model, posterior, predictions, further_probabilities }) => {
+                Some(Evaluated { model, posterior, predictions, strangeness, further_probabilities }) => {
                     ClientEvaluation {
                         client,
                         samples,
                         model,
                         posterior,
+                        strangeness: strangeness.filter(|_| predictions.is_some()),
                         predictions: predictions.unwrap_or(nothing),
                         problem: reason,
                         further_probabilities,
@@ -143,6 +146,7 @@ impl Simulation {
                     posterior: None,
                     predictions: nothing,
                     problem: reason,
+                    strangeness: None,
                     further_probabilities: Vec::new(),
                 },
             };

@@ -85,7 +85,10 @@ impl Simulation {
         let participants = config.participants_of(clients)?;
         refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
         if config.privacy.is_on() && federation.pools_rows() {
-            return Err(ConfigError::value("privacy.noise", config.privacy.noise, POOLED).into());
+            let of_table = federation.table_encoding().is_some_and(|encoding| !encoding.is_plain());
+            let scaled = federation.input_scaling().is_some() || federation.target_scaling().is_some();
+            let why = if of_table && !scaled { AGREED } else { POOLED };
+            return Err(ConfigError::value("privacy.noise", config.privacy.noise, why).into());
         }
         let (layout, procedure) = (client.network().layout(), client.procedure());
         let server = Server::new(config, procedure, layout, client.initial(), clients, participants)?;
@@ -218,6 +221,11 @@ impl From<&Arc<Download>> for Downloads {
 /// Why data and privacy do not go together.
 const POOLED: &str = "this dataset scales its values by the rows of all clients together, which would become known \
                       without noise; use 0, or data whose scales are fixed beforehand";
+
+/// Why the encoding of a table and privacy do not go together.
+const AGREED: &str = "categories, dates, medians and columns left out of this table follow from the rows of all clients \
+                      together, and would become known without noise; use 0, or a table of numbers without missing values \
+                      (data.files.strict=true names the first cell that is none)";
 
 /// Why a client cannot join.
 #[derive(Debug, thiserror::Error)]

@@ -97,6 +97,8 @@ pub struct TensorFile<'a> {
     entry: Option<String>,
     /// What the names of its tensors begin with, and is left out of them.
     prefix: String,
+    /// What takes the place of `posterior.` in front of names, where that is not the prefix and `posterior.`.
+    posterior: Option<String>,
 }
 
 impl<'a> TensorFile<'a> {
@@ -108,14 +110,35 @@ impl<'a> TensorFile<'a> {
         let (_, header) = SafeTensors::read_metadata(bytes)?;
         let entry = header.metadata().as_ref().and_then(|map| map.get(ENTRY)).cloned();
         let tensors = Arc::new(SafeTensors::deserialize(bytes)?);
-        Ok(Self { tensors, entry, prefix: String::new() })
+        Ok(Self { tensors, entry, prefix: String::new(), posterior: None })
     }
 
     /// The tensors whose names begin with `prefix`, without it.
     #[must_use]
     pub fn within(&self, prefix: &str) -> Self {
         let prefix = format!("{}{prefix}", self.prefix);
-        Self { tensors: Arc::clone(&self.tensors), entry: self.entry.clone(), prefix }
+        Self { tensors: Arc::clone(&self.tensors), entry: self.entry.clone(), prefix, posterior: None }
+    }
+
+    /// One network of several, as [`NamedTensor::of_mode`] names its tensors.
+    #[must_use]
+    pub fn mode(&self, mode: usize) -> Self {
+        let (tensors, entry) = (Arc::clone(&self.tensors), self.entry.clone());
+        let [prefix, posterior] = mode_places(mode);
+        Self { tensors, entry, prefix, posterior: Some(posterior) }
+    }
+
+    /// What follows `start` in the names of tensors that begin with it.
+    pub(crate) fn after(&self, start: &str) -> Vec<&str> {
+        let start = self.full_name(start);
+        self.tensors.names().into_iter().filter_map(|name| name.strip_prefix(start.as_str())).collect()
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        match (&self.posterior, name.strip_prefix(POSTERIOR)) {
+            (Some(posterior), Some(rest)) => format!("{posterior}{rest}"),
+            _ => format!("{}{name}", self.prefix),
+        }
     }
 
     /// The metadata entry.
@@ -246,7 +269,7 @@ impl<'a> TensorFile<'a> {
     }
 
     fn tensor(&self, name: &str) -> Result<TensorView<'a>, TensorFileError> {
-        let name = format!("{}{name}", self.prefix);
+        let name = self.full_name(name);
         self.tensors.tensor(&name).map_err(|_| TensorFileError::Missing { name })
     }
 
@@ -310,6 +333,18 @@ impl NamedTensor {
         self
     }
 
+    /// The same under its name as one network's of several: a weight `0.bias` is `modes.K.0.bias`, and
+    /// `posterior.factor` is `posterior.modes.K.factor`.
+    #[must_use]
+    pub fn of_mode(mut self, mode: usize) -> Self {
+        let [weights, posterior] = mode_places(mode);
+        self.name = match self.name.strip_prefix(POSTERIOR) {
+            Some(rest) => format!("{posterior}{rest}"),
+            None => format!("{weights}{}", self.name),
+        };
+        self
+    }
+
     /// The same values in another shape.
     #[must_use]
     pub fn shaped(self, shape: Vec<usize>) -> Self {
@@ -322,6 +357,14 @@ impl NamedTensor {
 #[must_use]
 pub fn mode_prefix(mode: usize) -> String {
     if mode == 0 { String::new() } else { format!("mode.{mode}.") }
+}
+
+/// What names begin with of tensors that are no weights.
+const POSTERIOR: &str = "posterior.";
+
+/// What the names of one network's weights begin with in a model file of several, and of all else that is known of it.
+fn mode_places(mode: usize) -> [String; 2] {
+    [format!("modes.{mode}."), format!("{POSTERIOR}modes.{mode}.")]
 }
 
 /// A network's parameters, under PyTorch's names.

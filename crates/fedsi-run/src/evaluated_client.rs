@@ -22,6 +22,8 @@ pub(crate) struct EvaluatedClient {
     pub(crate) predictions: Predictions,
     /// Why its model predicts nothing, where it has test samples and does not.
     pub(crate) problem: Option<String>,
+    /// How strange each test sample is to its model; none where it does not know.
+    pub(crate) strangeness: Option<Vec<f64>>,
     /// Class probabilities for inputs of classes that it never saw.
     pub(crate) further_probabilities: Vec<f64>,
     /// Whether its model is saved.
@@ -79,6 +81,7 @@ impl EvaluatedClient {
             posterior,
             predictions,
             problem,
+            strangeness,
             further_probabilities,
         } = evaluation;
         let subnetwork = model.as_ref().and_then(ChosenParameters::of);
@@ -88,6 +91,7 @@ impl EvaluatedClient {
             posterior,
             predictions,
             problem,
+            strangeness,
             further_probabilities,
             has_model: false,
             seconds: 0.0,
@@ -99,6 +103,8 @@ impl EvaluatedClient {
     /// As bytes.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, TensorFileError> {
         let mut tensors = prediction_tensors(self.predictions.clone(), Vec::new());
+        let scores = self.strangeness.iter();
+        tensors.extend(scores.map(|scores| NamedTensor::f64("strangeness", vec![scores.len()], scores)));
         let further = &self.further_probabilities;
         tensors.push(NamedTensor::f64("further_probabilities", vec![further.len()], further));
         tensors.extend(self.subnetwork.iter().map(|chosen| NamedTensor::u32("selected", &chosen.selected)));
@@ -125,12 +131,17 @@ impl EvaluatedClient {
         };
         let further_probabilities = file.f64("further_probabilities")?;
         let predictions = predictions_of(&file)?;
+        let strangeness = if file.has("strangeness") { Some(file.f64("strangeness")?) } else { None };
+        if strangeness.as_ref().is_some_and(|scores| scores.len() != predictions.len()) {
+            return Err(TensorFileError::invalid("strangeness", "is not one number a prediction"));
+        }
         Ok(Self {
             client,
             samples,
             posterior,
             predictions,
             problem,
+            strangeness,
             further_probabilities,
             has_model,
             seconds,
@@ -157,6 +168,7 @@ mod tests {
                 targets: vec![3.0],
             },
             problem: Some("it diverged".to_owned()),
+            strangeness: Some(vec![0.1 + 0.2]),
             further_probabilities: vec![1.0 / 3.0],
             has_model: true,
             seconds: 0.1 + 0.2,
@@ -164,7 +176,7 @@ mod tests {
         };
         assert_eq!(EvaluatedClient::decode(&client.encode().unwrap()).unwrap(), client);
         client.predictions = Predictions::Classes { classes: 3, probabilities: vec![], labels: vec![] };
-        client.subnetwork = None;
+        (client.subnetwork, client.strangeness) = (None, None);
         assert_eq!(EvaluatedClient::decode(&client.encode().unwrap()).unwrap(), client);
     }
 }

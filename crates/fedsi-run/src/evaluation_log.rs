@@ -19,7 +19,7 @@ use crate::files::{
 /// The log's name in the folder `checkpoint`.
 pub(crate) const FILE: &str = "evaluation.fedsi";
 
-const MAGIC: &[u8; 8] = b"FEDSI-E1";
+const MAGIC: &[u8; 8] = b"FEDSI-E2";
 
 /// Bytes before a record: its length and its checksum.
 const RECORD: usize = 8 + 32;
@@ -129,6 +129,7 @@ mod tests {
             posterior: None,
             predictions,
             problem: None,
+            strangeness: Some(vec![0.25]),
             further_probabilities: vec![0.1, 0.9],
             has_model: true,
             seconds: 1.0,

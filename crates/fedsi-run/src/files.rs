@@ -81,6 +81,33 @@ pub fn write_for(readers: Readers, path: &Path, bytes: &[u8]) -> Result<(), Writ
     write(readers, Sync::Now, path, bytes, |file, path| file.persist(path))
 }
 
+/// Like [`write_for`], for a file that is never in memory as a whole: `content` writes it.
+///
+/// # Errors
+/// As [`write_whole`].
+pub(crate) fn write_streamed(
+    readers: Readers,
+    path: &Path,
+    content: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+) -> Result<(), WriteError> {
+    let folder = parent(path);
+    let write = || {
+        pass(path);
+        let mut file = temporary(readers.within(folder)).tempfile_in(folder)?;
+        file.disable_cleanup(cfg!(feature = "crash-points"));
+        let mut buffered = std::io::BufWriter::new(&mut file);
+        content(&mut buffered)?;
+        buffered.flush()?;
+        drop(buffered);
+        pass(path);
+        file.as_file().sync_all()?;
+        file.disable_cleanup(false);
+        file.into_temp_path().persist(path).map_err(|error| error.error)?;
+        sync_folder(folder)
+    };
+    write().map_err(write_failed(path))
+}
+
 /// Like [`write_whole`], but fails where the file exists.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     write(Readers::Umask, Sync::Now, path, bytes, |file, path| file.persist_noclobber(path))

@@ -10,10 +10,14 @@
 //! | `posterior.variance` (F64) | their posterior variances |
 //! | `posterior.live` (I64) | places in `selected` of those the data says anything of |
 //! | `posterior.factor` (F64) | W, a row for each of those: their covariance is `diag(prior) - W W'` or `W W'` |
-//! | `strangeness.*` | what is usual among the client's training inputs: see `fedsi_fl::wire`; not in files of 0.1 |
+//! | `posterior.strangeness.*` | what is usual among the client's training inputs: see `fedsi_fl::wire`; not in files of 0.1 |
 //!
-//! A mixture has these for each of its modes: those of the first under these names, those of mode M under `mode.M.` and
-//! these.
+//! Everything that is no weight begins with `posterior.`: the rest loads into PyTorch as it is. A mixture has these for each
+//! of its modes, counted from 0: weights under `modes.K.` and their names, the rest under `posterior.modes.K.` and the
+//! rest of theirs. The first files of 0.2 (`fedsi-model-2`) have the first mode under the names of a single network and those
+//! of mode M under `mode.M.`, and `strangeness.*` without a prefix; they are read as well.
+//!
+//! docs/model-files.md says what each of them means.
 //!
 //! Which of them there are, what a factor means, and how predictions are made, is in the metadata. A model that was saved
 //! and read predicts the same bits.
@@ -63,7 +67,10 @@ pub enum ModelFileError {
 }
 
 /// What a model's file says its format is; files of 0.1 have another, and no checksum.
-pub(crate) const FORMAT: &str = "fedsi-model-2";
+pub(crate) const FORMAT: &str = "fedsi-model-3";
+
+/// What the server's file says its format is, and what the first models of 0.2 said.
+pub(crate) const SERVER_FORMAT: &str = "fedsi-model-2";
 
 /// What a file says of itself.
 #[derive(Debug, Deserialize)]
@@ -78,7 +85,8 @@ struct FormatEntry {
 /// Contents that were changed since the file was written.
 pub(crate) fn verify(file: &TensorFile<'_>) -> Result<(), TensorFileError> {
     let FormatEntry { format } = file.entry()?;
-    if format.as_deref() == Some(FORMAT) { file.verify() } else { Ok(()) }
+    let has_checksum = [FORMAT, SERVER_FORMAT].into_iter().any(|known| format.as_deref() == Some(known));
+    if has_checksum { file.verify() } else { Ok(()) }
 }
 
 /// Most draws that a prediction averages, as in a config.
@@ -122,12 +130,13 @@ pub(crate) fn model_tensors(client: &Client, model: &PersonalModel) -> (Vec<Name
         let mut own = parameter_tensors(client.network().layout(), parameters.values());
         let (posterior, header) = posterior_tensors(parameters);
         own.extend(posterior);
-        let prefix = mode_prefix(place);
-        tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
+        let several = model.modes.len() > 1;
+        tensors.extend(own.into_iter().map(|tensor| if several { tensor.of_mode(place) } else { tensor }));
         let noise = observation_noise.iter().map(|&noise| noise.is_finite().then_some(noise)).collect();
         entries.push(ModeEntry { posterior: header.with_draws(model.draws), noise });
     }
-    tensors.extend(strangeness_tensors(model.strangeness.as_ref()));
+    let strangeness = strangeness_tensors(model.strangeness.as_ref()).into_iter();
+    tensors.extend(strangeness.map(|tensor| tensor.prefixed("posterior.")));
     let PersonalModel { client, temperature, mixture_temperature, .. } = *model;
     let first = entries.remove(0);
     (tensors, ModelEntry { client, first, further_modes: entries, temperature, mixture_temperature })
@@ -162,10 +171,16 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
         None if !first.posterior.needs_draws() => 1,
         found => return Err(ModelFileError::Draws { found }),
     };
+    // The first files of 0.2 had the first of several networks under the names of a single one.
+    let several = !further_modes.is_empty();
+    let first_name = client.network().layout().tensors().first().map_or("", |tensor| tensor.name.as_str());
+    let prefixed = several && !file.has(first_name);
+    let of_mode = |place: usize| if prefixed { file.mode(place) } else { file.within(&mode_prefix(place)) };
     let entries = std::iter::once(first).chain(further_modes).enumerate();
-    let modes = entries.map(|(place, entry)| read_mode(client, &file.within(&mode_prefix(place)), entry));
+    let modes = entries.map(|(place, entry)| read_mode(client, &of_mode(place), entry));
     let modes = modes.collect::<Result<_, _>>()?;
-    let strangeness = read_strangeness(&file, client.network().input_size())?;
+    let beside = if file.has("strangeness.usual") { file.within("") } else { file.within("posterior.") };
+    let strangeness = read_strangeness(&beside, client.network().input_size())?;
     Ok(PersonalModel { client: owner, modes, draws, temperature, mixture_temperature, strangeness })
 }
 
@@ -213,6 +228,72 @@ mod tests {
         let mut entry = serde_json::to_value(entry).unwrap();
         change(&mut entry);
         read_model(client, &tensor_bytes(&tensors, Some(&entry)).unwrap())
+    }
+
+    /// A mixture of networks with posteriors, and what is usual among inputs.
+    fn mixture(client: &Client, modes: usize) -> PersonalModel {
+        let mut model = PersonalModel::single(1, client.initial()[0].clone(), vec![], 30);
+        model.modes = vec![model.modes[0].clone(); modes];
+        // A point model averages no draws.
+        if matches!(model.parameters(), fedsi_fl::parameters::Parameters::Point(_)) {
+            model.draws = 1;
+        }
+        let inputs: Vec<f64> = (0..40 * 2).map(|at| f64::from(at * at % 31) - 15.0).collect();
+        let features: Vec<f64> = (0..40 * 3).map(|at| f64::from(at * at % 17)).collect();
+        let responses = fedsi_bayes::strangeness::Responses { features, logits: None };
+        model.strangeness = fedsi_bayes::Strangeness::fit(40, &inputs, &vec![responses; modes], None);
+        assert!(model.strangeness.is_some());
+        model
+    }
+
+    /// All names but those under `posterior.` are PyTorch's, with `modes.K.` in front where there are several networks.
+    #[test]
+    fn weights_have_the_names_of_pytorch_and_nothing_else_has() {
+        for method in ["pfedbayes", "fedavg"] {
+            let client = client(method);
+            for modes in [1, 3] {
+                let model = mixture(&client, modes);
+                let bytes = model_bytes(&client, &model).unwrap();
+                let file = TensorFile::parse(&bytes).unwrap();
+                let mut names = file.names();
+                names.retain(|name| !name.starts_with("posterior."));
+                names.sort_unstable();
+                let own = || client.network().layout().tensors().iter().map(|tensor| tensor.name.clone());
+                let mut expected: Vec<String> = match modes {
+                    1 => own().collect(),
+                    _ => (0..modes)
+                        .flat_map(|mode| own().map(move |name| format!("modes.{mode}.{name}")))
+                        .collect(),
+                };
+                expected.sort();
+                assert_eq!(names, expected, "{method}");
+                assert!(file.has("posterior.strangeness.usual"));
+                let posterior = if modes == 1 { "posterior.variance" } else { "posterior.modes.2.variance" };
+                assert_eq!(file.has(posterior), method == "pfedbayes");
+                assert_eq!(read_model(&client, &bytes).unwrap(), model, "{method}, {modes}");
+            }
+        }
+    }
+
+    /// The first files of 0.2: the first mode under plain names, others under `mode.M.`, strangeness beside them.
+    #[test]
+    fn files_of_the_first_layout_are_read() {
+        for method in ["pfedbayes", "fedavg"] {
+            let client = client(method);
+            for modes in [1, 3] {
+                let model = mixture(&client, modes);
+                let (_, entry) = model_tensors(&client, &model);
+                let mut tensors = strangeness_tensors(model.strangeness.as_ref());
+                for (place, mode) in model.modes.iter().enumerate() {
+                    let mut own = parameter_tensors(client.network().layout(), mode.parameters.values());
+                    own.extend(posterior_tensors(&mode.parameters).0);
+                    tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&mode_prefix(place))));
+                }
+                let entry = serde_json::to_value(entry).unwrap();
+                let bytes = tensor_bytes(&tensors, Some(&entry)).unwrap();
+                assert_eq!(read_model(&client, &bytes).unwrap(), model, "{method}, {modes}");
+            }
+        }
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub fn read_prediction_clients(bytes: &[u8]) -> Result<Vec<usize>, TensorFileErr
 
 /// The file's tensors: `clients` says to which client each row belongs. Takes what it converts, so that at no time both
 /// are there whole.
-pub(crate) fn prediction_tensors(predictions: Predictions, clients: Vec<usize>) -> Vec<NamedTensor> {
+#[must_use]
+pub fn prediction_tensors(predictions: Predictions, clients: Vec<usize>) -> Vec<NamedTensor> {
     let mut tensors = vec![NamedTensor::i64("client", clients.into_iter().map(|client| client as i64))];
     match predictions {
         Predictions::Classes { classes, probabilities, labels } => {
@@ -58,4 +59,16 @@ pub(crate) fn prediction_tensors(predictions: Predictions, clients: Vec<usize>) 
         }
     }
     tensors
+}
+
+/// The most probable class, among equals the lowest, and its probability.
+#[must_use]
+pub fn most_probable(probabilities: &[f32]) -> (usize, f32) {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (class, &probability) in probabilities.iter().enumerate() {
+        if probability > best.1 {
+            best = (class, probability);
+        }
+    }
+    best
 }

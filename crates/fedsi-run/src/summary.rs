@@ -10,6 +10,7 @@ use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
 
 use crate::class_scores::ClassScores;
+use crate::score_details::ScoreDetails;
 
 /// What a run of this version computes on.
 pub(crate) const DEVICE: &str = "cpu";
@@ -37,6 +38,9 @@ pub struct Summary {
     /// How many clients those are. Runs of 0.1 do not say; [`Self::coverage`] counts for any run.
     #[serde(flatten)]
     pub coverage: Option<ClientCoverage>,
+    /// Their 95% intervals, the majority's baseline and the confusion matrix.
+    #[serde(flatten)]
+    pub details: ScoreDetails,
     /// Every client on its own.
     pub clients: Vec<ClientScores>,
     /// Every class on its own, all test predictions together. Empty of a regression, of more than [`MAX_CLASSES`](crate::MAX_CLASSES), and in
@@ -83,9 +87,9 @@ pub struct Summary {
     pub files: BTreeMap<String, String>,
 }
 
-/// The files that a summary has digests of.
-pub(crate) const DIGESTED: [&str; 3] =
-    ["metrics.jsonl", "predictions.safetensors", "report_data.safetensors"];
+/// The files that a summary has digests of, where they are there.
+pub(crate) const DIGESTED: [&str; 5] =
+    ["metrics.jsonl", "predictions.safetensors", "predictions.csv", "report_data.safetensors", "data.json"];
 
 /// How many clients a run's scores are of.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -151,6 +155,27 @@ impl Summary {
             };
             client.scores = client.scores.completed_by(&part.scores());
         }
+    }
+
+    /// Fills in intervals, baselines and classes that a run of an older version did not write down, from its predictions,
+    /// whose each of them is, and the training samples of each class that a client has. Changes nothing where there are
+    /// intervals. Costs what resampling costs.
+    pub fn complete_details(
+        &mut self,
+        predictions: &Predictions,
+        owners: &[usize],
+        names: Option<&[String]>,
+        training_counts: &dyn Fn(usize) -> Option<Vec<usize>>,
+    ) {
+        if !self.details.intervals.is_empty() {
+            return;
+        }
+        if self.classes.iter().all(|class| class.recall_interval.is_none()) {
+            self.classes = ClassScores::of(predictions, names);
+        }
+        let accuracies: Vec<f64> =
+            self.clients.iter().filter_map(|client| client.scores.accuracy()).collect();
+        self.details = ScoreDetails::of(predictions, owners, &accuracies, &self.classes, training_counts);
     }
 
     /// How many clients the scores are of, counted from the clients: runs of any version can say it.

@@ -112,7 +112,8 @@ fn values_are_predicted_again_to_the_bit() {
         let server = saved.server().unwrap();
         let samples =
             fedsi_data::read_labelled(&table, None, &server.input_form(&saved), &server.target_form())
-                .unwrap();
+                .unwrap()
+                .samples;
         let model = server.join(&saved, samples.clone()).unwrap();
         let rows = fedsi_data::read_inputs(&table, &model.input_form(&saved)).unwrap();
         assert_eq!(rows.inputs, samples.inputs);

@@ -56,7 +56,7 @@ fn a_new_client_can_join() {
         let server = run.server().unwrap();
         let (inputs, targets) = (server.input_form(&run), server.target_form());
         let samples =
-            fedsi_data::read_labelled(&fixture().join("train.csv"), None, &inputs, &targets).unwrap();
+            fedsi_data::read_labelled(&fixture().join("train.csv"), None, &inputs, &targets).unwrap().samples;
         let (count, values) = (samples.count, samples.inputs.clone());
         let model = server.join(&run, samples).unwrap();
         assert_eq!(model.predict(&values).unwrap().len(), count, "{method}");

@@ -15,12 +15,14 @@ pub(crate) const CONFIG: &str = "config.toml";
 pub(super) const SIGNATURE: &str = "# Written by fedsi";
 
 /// A run's files.
-const FILES: [&str; 9] = [
+const FILES: [&str; 11] = [
     CONFIG,
     "run.json",
     "metrics.jsonl",
     "summary.json",
     "predictions.safetensors",
+    "predictions.csv",
+    "data.json",
     "report_data.safetensors",
     // What 0.1 called it.
     "exhibits.safetensors",
@@ -32,12 +34,13 @@ const FILES: [&str; 9] = [
 /// A run's folders, in which all files are its own.
 const FOLDERS: [&str; 3] = ["checkpoint", "clients", "plots"];
 
-/// The plots of a run's page, each an SVG and a PNG: fedsi-report draws no others.
-pub const RUN_PLOTS: [&str; 14] = [
+/// The plots of a run's page, each an SVG and a PNG, and a PDF where it was asked for: fedsi-report draws no others.
+pub const RUN_PLOTS: [&str; 15] = [
     "bytes",
     "clients",
     "entropy",
     "error-by-deviation",
+    "held-out",
     "interval-coverage",
     "learning-curve",
     "partition",
@@ -60,7 +63,7 @@ fn is_file_of(folder: &str, name: &str) -> bool {
             name == "server.safetensors" || name == crate::evaluation_log::FILE || round.is_some_and(number)
         }
         "plots" => {
-            let plot = name.strip_suffix(".svg").or_else(|| name.strip_suffix(".png"));
+            let plot = [".svg", ".png", ".pdf"].iter().find_map(|end| name.strip_suffix(end));
             plot.is_some_and(|plot| RUN_PLOTS.contains(&plot))
         }
         _ => false,
@@ -217,7 +220,7 @@ pub(super) fn remove_run(path: &Path) -> Result<(), WriteError> {
 }
 
 /// Whether fedsi wrote the config in this folder.
-pub(super) fn has_signed_config(path: &Path) -> bool {
+pub(crate) fn has_signed_config(path: &Path) -> bool {
     fs::read(path.join(CONFIG)).is_ok_and(|text| text.starts_with(SIGNATURE.as_bytes()))
 }
 

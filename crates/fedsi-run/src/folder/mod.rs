@@ -19,7 +19,8 @@ pub use error::FolderError;
 use crate::files::{remove_file, write_new};
 use crate::lock::FolderLock;
 use crate::naming::data_label;
-use contents::{Contents, SIGNATURE, has_signed_config};
+pub(crate) use contents::has_signed_config;
+use contents::{Contents, SIGNATURE};
 use replace::ASIDE;
 
 /// A folder that belongs to one run; its `config.toml` is written.

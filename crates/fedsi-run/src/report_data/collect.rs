@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fedsi_data::{Federation, Split, Targets, Task};
+use fedsi_data::{Federation, Split, TableEncoding, Targets, Task};
 use fedsi_fl::Simulation;
 use fedsi_metrics::entropy;
 use fedsi_nn::Layout;
 
 use crate::evaluated_client::{ChosenParameters, EvaluatedClient};
 
-use super::samples::{SamplePicker, ScoreInputs, kept_shape};
+use super::samples::{SamplePicker, kept_shape};
 use super::{ForeignEntropies, MOST_CLIENTS, ReportData, Selection, SelectionMap, TensorSelection};
 
 /// Predictions on foreign classes, of one client and of all together.
@@ -75,8 +75,8 @@ impl<'a> ReportCollector<'a> {
         }
     }
 
-    /// Everything collected, with the samples that were picked meanwhile and how strange they are to their clients' models.
-    pub(crate) fn finish(self, picker: SamplePicker, strangeness: ScoreInputs<'_>) -> ReportData {
+    /// Everything collected, with the samples that were picked meanwhile.
+    pub(crate) fn finish(self, picker: SamplePicker) -> ReportData {
         let federation = self.simulation.federation();
         let image = image_shape(federation.input_shape());
         let grid = FirstLayerGrid::of(self.simulation.client().network().layout(), federation.input_shape());
@@ -100,7 +100,8 @@ impl<'a> ReportCollector<'a> {
             train: counts(Split::Train),
             test: counts(Split::Test),
             image: image.map(kept_shape),
-            samples: picker.finish(federation, image, strangeness),
+            columns: federation.table_encoding().map(TableEncoding::column_names).unwrap_or_default(),
+            samples: picker.finish(federation, image),
             foreign: foreign.map(|(client, entropies)| ForeignEntropies { client, entropies }).collect(),
             selection: self.selection.map(|counts| counts.finish(grid.as_ref())),
         }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::samples::LONGEST_SIDE;
 use super::{ForeignEntropies, ReportData, Sample, SampleKind, Selection, SelectionMap, TensorSelection};
-use crate::files::{WriteError, write_failed};
-use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, write_tensors};
+use crate::files::{Readers, WriteError, write_failed, write_for};
+use crate::tensor_file::{NamedTensor, TensorFile, TensorFileError, tensor_bytes};
 
 /// The file's name.
 pub const REPORT_DATA: &str = "report_data.safetensors";
@@ -29,6 +29,15 @@ struct ReportMetadata {
     classes: Vec<String>,
     image: Option<[usize; 3]>,
     selection: Option<SelectionMetadata>,
+    /// The columns of samples' cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<String>,
+    /// A list a sample, where there are columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cells: Vec<Vec<String>>,
+    /// One a sample, where any has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<Option<String>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +51,7 @@ struct SelectionMetadata {
 /// # Errors
 /// What the system says, with the path.
 pub fn write_report_data(path: &Path, data: &ReportData) -> Result<(), WriteError> {
-    let ReportData { classes, train, test, image, samples, foreign, selection } = data;
+    let ReportData { classes, train, test, image, columns, samples, foreign, selection } = data;
     let table = |name: &str, rows: &[Vec<usize>]| {
         let shape = vec![rows.len(), rows.first().map_or(0, Vec::len)];
         NamedTensor::i64(name, rows.iter().flatten().map(|&count| count as i64)).shaped(shape)
@@ -66,6 +75,10 @@ pub fn write_report_data(path: &Path, data: &ReportData) -> Result<(), WriteErro
         let scores: Vec<f32> = samples.iter().map(|one| one.strangeness.unwrap_or(f32::NAN)).collect();
         tensors.push(NamedTensor::f32("samples.strangeness", vec![scores.len()], &scores));
     }
+    let rows: Option<Vec<i64>> = samples.iter().map(|one| one.row.map(|row| row as i64)).collect();
+    if let Some(rows) = rows.filter(|rows| !rows.is_empty()) {
+        tensors.push(NamedTensor::i64("samples.row", rows.into_iter()));
+    }
     if let Some([channels, height, width]) = *image {
         let pixels = samples.iter().flat_map(|one| one.pixels.iter().copied()).collect();
         tensors.push(NamedTensor::u8("samples.images", vec![samples.len(), channels, height, width], pixels));
@@ -82,9 +95,22 @@ pub fn write_report_data(path: &Path, data: &ReportData) -> Result<(), WriteErro
         image: *image,
         selection: selection
             .map(|found| SelectionMetadata { clients: found.clients, tensors: found.tensors.clone() }),
+        columns: columns.clone(),
+        cells: match columns.is_empty() {
+            true => Vec::new(),
+            false => samples.iter().map(|one| one.cells.clone()).collect(),
+        },
+        ids: match samples.iter().any(|one| one.id.is_some()) {
+            true => samples.iter().map(|one| one.id.clone()).collect(),
+            false => Vec::new(),
+        },
     };
     let about = serde_json::to_value(about).map_err(|error| write_failed(path)(error.into()))?;
-    write_tensors(path, &tensors, Some(&about))
+    // Values of single rows of a table are their owner's.
+    let readers = if columns.is_empty() { Readers::Umask } else { Readers::Owner };
+    let bytes = tensor_bytes(&tensors, Some(&about))
+        .map_err(|error| write_failed(path)(std::io::Error::other(error)))?;
+    write_for(readers, path, &bytes)
 }
 
 /// Reads the file's bytes.
@@ -129,6 +155,18 @@ pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
         true => file.f32("samples.strangeness")?,
         false => vec![f32::NAN; count],
     };
+    let numbers: Vec<Option<usize>> = match file.has("samples.row") {
+        true => whole("samples.row")?.into_iter().map(Some).collect(),
+        false => vec![None; count],
+    };
+    let ReportMetadata { columns, cells, ids, .. } = &about;
+    let fit_columns = |row: &Vec<String>| row.is_empty() || row.len() == columns.len();
+    if !(cells.is_empty() || cells.len() == count && cells.iter().all(fit_columns))
+        || !(ids.is_empty() || ids.len() == count)
+        || numbers.len() != count
+    {
+        return Err(TensorFileError::invalid("samples", "has cells, ids or rows that are not one a sample"));
+    }
     let lengths = [indices.len(), labels.len(), kinds.len()];
     let fits = |length: usize, each: usize| count.checked_mul(each) == Some(length);
     if lengths != [count; 3]
@@ -149,14 +187,19 @@ pub fn read_report_data(bytes: &[u8]) -> Result<ReportData, TensorFileError> {
         probabilities: probabilities[at * classes..(at + 1) * classes].to_vec(),
         strangeness: Some(strangeness[at]).filter(|score| score.is_finite()),
         pixels: images[at * size..(at + 1) * size].to_vec(),
+        id: ids.get(at).cloned().flatten(),
+        row: numbers[at],
+        cells: cells.get(at).cloned().unwrap_or_default(),
     };
+    let samples = (0..count).map(sample).collect();
     Ok(ReportData {
         train: rows("partition.train")?,
         test: rows("partition.test")?,
         image: about.image,
-        samples: (0..count).map(sample).collect(),
+        samples,
         foreign: foreign(&whole("foreign.client")?, &file.f32("foreign.entropy")?),
         selection: about.selection.map(|found| selection(found, &file)).transpose()?,
+        columns: about.columns,
         classes: about.classes,
     })
 }
@@ -204,12 +247,16 @@ mod tests {
             probabilities: vec![0.75, 0.25],
             strangeness: Some(2.5),
             pixels: vec![0, 50, 100, 255],
+            id: Some("patient 7".to_owned()),
+            row: Some(12),
+            cells: vec!["4.5".to_owned(), String::new()],
         };
         let data = ReportData {
             classes: vec!["cat".to_owned(), "dog".to_owned()],
             train: vec![vec![3, 0], vec![0, 4]],
             test: vec![vec![1, 0], vec![0, 1]],
             image: Some([1, 2, 2]),
+            columns: vec!["age".to_owned(), "ward".to_owned()],
             samples: vec![sample],
             foreign: vec![ForeignEntropies { client: 1, entropies: vec![0.5, 0.25] }],
             selection: Some(Selection {
@@ -258,7 +305,22 @@ mod tests {
             read_report_data(&std::fs::read(&path).unwrap()).err().map(|error| error.to_string())
         };
         assert_eq!(refused(&|_| {}), None);
-        let changes: [(&str, Change<'_>); 9] = [
+        let one = |cells: &[&str]| Sample {
+            client: 0,
+            index: 0,
+            kind: SampleKind::LeastCertain,
+            label: 0,
+            probabilities: vec![0.5, 0.5],
+            strangeness: None,
+            pixels: vec![1],
+            id: None,
+            row: None,
+            cells: cells.iter().map(|&cell| cell.to_owned()).collect(),
+        };
+        let changes: [(&str, Change<'_>); 10] = [
+            ("one a sample", &|data| {
+                (data.columns, data.samples) = (vec!["a".to_owned()], vec![one(&["1", "2"])]);
+            }),
             ("a column a class", &|data| data.classes.truncate(1)),
             ("a column a class", &|data| data.test = vec![vec![1, 2, 3]]),
             ("more samples", &|data| data.train[0][0] = usize::MAX >> 1),

@@ -2,7 +2,8 @@
 //!
 //! `report_data.safetensors` holds who has how many samples of which class, the test samples a model was least sure of or
 //! confidently wrong about, how sure models are about classes they never saw, and where subnetworks sit. Nothing here
-//! is read by a later round: a run without this file is complete.
+//! is read by a later round: a run without this file is complete. Ids, and the cells of samples that are rows of a table, are in
+//! the metadata.
 //!
 //! | tensor | what |
 //! |---|---|
@@ -12,6 +13,7 @@
 //! | `samples.strangeness` (F32) | how strange each is to the model, NaN where it does not know; not in files of 0.1 |
 //! | `samples.images` (U8) | samples x channels x height x width, for inputs that are images |
 //! | `foreign.client` (I64), `foreign.entropy` (F32) | a prediction each on a class the client never saw |
+//! | `samples.row` (I64) | its row within the data, where samples are rows of something; not in files of 0.1 |
 //! | `selection.map` (F64) | share of the first layer's weights at each pixel that have a distribution |
 
 mod collect;
@@ -44,6 +46,8 @@ pub struct ReportData {
     pub test: Vec<Vec<usize>>,
     /// Channels, height and width of kept images, where inputs are images; large ones are made smaller.
     pub image: Option<[usize; 3]>,
+    /// The names of the columns that samples' cells are of, where the data is a table.
+    pub columns: Vec<String>,
     /// Test samples with the highest entropy, or wrong with the highest confidence, by client and kind.
     pub samples: Vec<Sample>,
     /// How sure models are about what they never saw, by client; empty where every client saw every class.
@@ -78,6 +82,12 @@ pub struct Sample {
     pub strangeness: Option<f32>,
     /// Its pixels, 0 to 255, channel after channel; empty where inputs are no images.
     pub pixels: Vec<u8>,
+    /// What the data calls it, where it has a column of ids.
+    pub id: Option<String>,
+    /// Its row within the data, counted from 0, where samples are rows of something.
+    pub row: Option<usize>,
+    /// Its cells as the table has them, one for each of the report data's columns; empty where the data is no table.
+    pub cells: Vec<String>,
 }
 
 /// Entropies of one client's predictions on other clients' samples of classes it never saw, in nats.

@@ -11,9 +11,6 @@ pub(super) const LONGEST_SIDE: usize = 64;
 
 const KINDS: [SampleKind; 2] = [SampleKind::LeastCertain, SampleKind::ConfidentlyWrong];
 
-/// How strange some inputs are to a client's model, where it knows.
-pub(super) type ScoreInputs<'a> = &'a dyn Fn(usize, &[f32]) -> Option<Vec<f64>>;
-
 /// Gathers the most striking samples, client after client. Memory: a dozen samples for each of a few clients, or a
 /// dozen in all where there are many.
 #[derive(Debug, Default)]
@@ -22,8 +19,15 @@ pub(crate) struct SamplePicker {
 }
 
 impl SamplePicker {
-    /// Adds the most striking of a client's predictions. `clients` is how many there are in all.
-    pub(crate) fn add(&mut self, client: usize, clients: usize, predictions: &Predictions) {
+    /// Adds the most striking of a client's predictions, with how strange their inputs are where that is known. `clients` is
+    /// how many there are in all.
+    pub(crate) fn add(
+        &mut self,
+        client: usize,
+        clients: usize,
+        predictions: &Predictions,
+        strangeness: Option<&[f64]>,
+    ) {
         let Predictions::Classes { classes, probabilities, labels } = predictions else { return };
         let Ok(checked) = fedsi_metrics::Predictions::new(probabilities, labels, *classes) else { return };
         for kind in KINDS {
@@ -35,8 +39,11 @@ impl SamplePicker {
                 kind,
                 label: row.label(),
                 probabilities: row.probabilities().to_vec(),
-                strangeness: None,
+                strangeness: strangeness.and_then(|all| all.get(index)).map(|&score| score as f32),
                 pixels: Vec::new(),
+                id: None,
+                row: None,
+                cells: Vec::new(),
             });
             // Scored before any copy would be cheaper still; predicting a sample costs a thousand times as much.
             self.picked.extend(top_samples(found.collect()));
@@ -48,14 +55,9 @@ impl SamplePicker {
         }
     }
 
-    /// The samples, with what `strangeness` says of the inputs of each client's, and their pixels where inputs are images of
+    /// The samples, with their rows, ids and cells where the data is a table, and their pixels where inputs are images of
     /// this shape: large ones are made smaller. Makes the test data of their clients once more.
-    pub(super) fn finish(
-        mut self,
-        federation: &dyn Federation,
-        image: Option<[usize; 3]>,
-        strangeness: ScoreInputs<'_>,
-    ) -> Vec<Sample> {
+    pub(super) fn finish(mut self, federation: &dyn Federation, image: Option<[usize; 3]>) -> Vec<Sample> {
         let width: usize = federation.input_shape().iter().product();
         let mut owners: Vec<usize> = self.picked.iter().map(|sample| sample.client).collect();
         owners.sort_unstable();
@@ -67,10 +69,13 @@ impl SamplePicker {
             if shown.count != own().count() {
                 continue;
             }
-            let scores = strangeness(owner, &shown.inputs).filter(|scores| scores.len() == shown.count);
+            let rows = federation.row_numbers(owner, Split::Test);
             let picked = self.picked.iter_mut().filter(|sample| sample.client == owner);
-            for (at, (sample, input)) in picked.zip(shown.inputs.chunks_exact(width.max(1))).enumerate() {
-                sample.strangeness = scores.as_ref().map(|scores| scores[at] as f32);
+            for (sample, input) in picked.zip(shown.inputs.chunks_exact(width.max(1))) {
+                let row = rows.and_then(|rows| rows.get(sample.index)).copied();
+                sample.row = row.map(|row| row as usize);
+                sample.id = row.and_then(|row| federation.row_id(row));
+                sample.cells = row.and_then(|row| federation.row_cells(row)).unwrap_or_default();
                 sample.pixels = image.map(|shape| pixels(&smaller(input, shape))).unwrap_or_default();
             }
         }
@@ -135,12 +140,14 @@ mod tests {
     #[test]
     fn the_least_certain_and_the_most_confidently_wrong_come_first() {
         let mut picker = SamplePicker::default();
-        picker.add(3, 1, &predictions(&[[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.5, 0.5]], &[0, 1, 0, 0]));
+        let rows = predictions(&[[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.5, 0.5]], &[0, 1, 0, 0]);
+        picker.add(3, 1, &rows, Some(&[0.5, 1.5, 2.5, 3.5]));
         let of = |kind| -> Vec<usize> {
             picker.picked.iter().filter(|one| one.kind == kind).map(|one| one.index).collect()
         };
         assert_eq!(of(SampleKind::LeastCertain), [3, 1, 2, 0]);
         assert_eq!(of(SampleKind::ConfidentlyWrong), [2, 1]);
+        assert_eq!(picker.picked[0].strangeness, Some(3.5));
     }
 
     #[test]
@@ -148,7 +155,7 @@ mod tests {
         let mut picker = SamplePicker::default();
         for client in 0..200 {
             let p = 0.5 + client as f32 / 500.0;
-            picker.add(client, 200, &predictions(&[[p, 1.0 - p]; 3], &[0, 1, 1]));
+            picker.add(client, 200, &predictions(&[[p, 1.0 - p]; 3], &[0, 1, 1]), None);
         }
         assert_eq!(picker.picked.len(), 2 * SAMPLES_OF_A_KIND);
         assert_eq!(picker.picked[0].client, 0);

@@ -22,7 +22,7 @@ use crate::origin::{Origin, run_id};
 use crate::settings::settings_text;
 use crate::summary::{ClientCoverage, DEVICE, DIGESTED, Summary};
 use crate::{RunError, evaluation_log};
-use results::{Evaluated, evaluate, save_server};
+use results::{DATA_SUMMARY, Evaluated, evaluate, save_server};
 use train::Rounds;
 
 /// Receives a run's progress: a progress bar, a log, a test.
@@ -264,7 +264,7 @@ fn finish_run<R>(
     let progress = rounds.progress;
     save_server(&simulation, config, path, &id)?;
     let begun = Instant::now();
-    let Evaluated { scores, clients, classes, posterior, earlier_seconds } =
+    let Evaluated { scores, clients, classes, details, posterior, earlier_seconds } =
         evaluate(&simulation, config, folder, &id, observer)?;
     let mut seconds = progress.seconds;
     seconds.evaluate = earlier_seconds + begun.elapsed().as_secs_f64();
@@ -277,6 +277,7 @@ fn finish_run<R>(
         rounds: config.rounds,
         scores,
         coverage: Some(ClientCoverage::of(&clients)),
+        details,
         clients,
         classes,
         posterior,
@@ -347,7 +348,8 @@ pub fn clean_up_complete(folder: &RunFolder) {
 /// SHA-256 of the files that have no checksum of their own, by name.
 fn file_digests(path: &Path) -> Result<BTreeMap<String, String>, RunError> {
     let mut digests = BTreeMap::new();
-    for name in DIGESTED {
+    // Of data that is no table there is no summary.
+    for name in DIGESTED.into_iter().filter(|&name| name != DATA_SUMMARY || path.join(name).is_file()) {
         digests.insert(name.to_owned(), InputFile::of(&path.join(name))?.sha256);
     }
     Ok(digests)

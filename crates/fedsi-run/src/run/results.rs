@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fedsi_data::hexadecimal;
+use fedsi_data::{Federation, Split, Task, hexadecimal};
 use fedsi_fl::calibration::Calibration;
 use fedsi_fl::client::{PersonalModel, PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
@@ -19,11 +19,17 @@ use crate::RunError;
 use crate::class_scores::ClassScores;
 use crate::evaluated_client::EvaluatedClient;
 use crate::evaluation_log::EvaluationLog;
-use crate::files::{Readers, WriteError, create_folder, write_failed};
+use crate::files::{
+    Readers, WriteError, create_folder, remove_file, write_failed, write_for, write_streamed,
+};
 use crate::folder::RunFolder;
-use crate::model_file::{FORMAT, model_tensors, read_model};
+use crate::model_file::{FORMAT, SERVER_FORMAT, model_tensors};
+use crate::naming::target_suffixes;
 use crate::predictions_file::prediction_tensors;
+use crate::predictions_table::{PREDICTIONS_TABLE, PredictionsTable};
 use crate::report_data::{REPORT_DATA, ReportCollector, SamplePicker, unseen_inputs, write_report_data};
+use crate::saved::SavedModel;
+use crate::score_details::ScoreDetails;
 use crate::summary::ClientScores;
 use crate::tensor_file::{
     NamedTensor, TensorFileError, parameter_tensors, write_checked_tensors, write_tensors,
@@ -38,6 +44,7 @@ fn describe(simulation: &Simulation, config: &Checked) -> Result<serde_json::Val
         "layers": network.specs(),
         "class_names": federation.class_names(),
         "columns": federation.input_columns(),
+        "encoding": federation.table_encoding(),
         "pixels": federation.has_pixels(),
         "input_scaling": federation.input_scaling(),
         "target_scaling": federation.target_scaling(),
@@ -64,7 +71,7 @@ pub(super) fn save_server(
         tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
     }
     let entry = serde_json::json!({
-        "format": FORMAT,
+        "format": SERVER_FORMAT,
         "run": id,
         "round": server.round(),
         "shared": client.procedure().shared.to_string(),
@@ -89,14 +96,6 @@ impl ModelFolder<'_> {
         self.folder.join(format!("{client}.safetensors"))
     }
 
-    /// How strange inputs are to a client's model, where it was saved and knows.
-    fn strangeness(&self, client: usize, inputs: &[f32]) -> Option<Vec<f64>> {
-        let bytes = self.config.output.personal_models.then(|| std::fs::read(self.path(client)).ok())??;
-        let clients = self.simulation.client();
-        let model = read_model(clients, &bytes).ok()?;
-        clients.strangeness(&model, inputs).ok()?
-    }
-
     fn save(&self, model: &PersonalModel) -> Result<(), WriteError> {
         let file = self.path(model.client);
         let (tensors, entry) = model_tensors(self.simulation.client(), model);
@@ -107,6 +106,18 @@ impl ModelFolder<'_> {
         entry["name"] = self.simulation.federation().client_name(model.client).into();
         entry["method"] = self.config.method.clone().into();
         entry["model"] = self.description.clone();
+        // The smallest and largest values of the client's own rows, and how many there are: in its own file, and nowhere
+        // else.
+        let federation = self.simulation.federation();
+        if let Some(ranges) = federation.column_ranges(model.client) {
+            entry["ranges"] = serde_json::to_value(ranges).map_err(invalid)?;
+            let rows = federation.row_numbers(model.client, Split::Train);
+            if let (Some(encoding), Some(rows)) = (federation.table_encoding(), rows) {
+                let rows = rows.iter().filter_map(|&row| federation.row_cells(row));
+                let counts = SavedModel::count_values(encoding, rows);
+                entry["value_counts"] = serde_json::to_value(counts).map_err(invalid)?;
+            }
+        }
         write_checked_tensors(&file, Readers::Owner, &tensors, &entry)
     }
 }
@@ -116,6 +127,8 @@ struct Results {
     pooled: Predictions,
     /// The client that each prediction belongs to.
     owners: Vec<usize>,
+    /// How strange each sample is to its client's model; NaN where that is not known.
+    strangeness: Vec<f64>,
     clients: Vec<ClientScores>,
     posteriors: Vec<PosteriorSummary>,
     picker: SamplePicker,
@@ -124,10 +137,15 @@ struct Results {
 impl Results {
     fn add(&mut self, simulation: &Simulation, evaluated: EvaluatedClient) -> Result<(), SimulationError> {
         let federation = simulation.federation();
-        let EvaluatedClient { client: id, samples, posterior, predictions, problem, .. } = evaluated;
+        let EvaluatedClient { client: id, samples, posterior, predictions, problem, strangeness, .. } =
+            evaluated;
         let name = federation.client_name(id).map(str::to_owned);
         self.posteriors.extend(posterior);
-        self.picker.add(id, federation.clients(), &predictions);
+        self.picker.add(id, federation.clients(), &predictions, strangeness.as_deref());
+        match strangeness.filter(|scores| scores.len() == predictions.len()) {
+            Some(scores) => self.strangeness.extend(scores),
+            None => self.strangeness.extend(std::iter::repeat_n(f64::NAN, predictions.len())),
+        }
         self.clients.push(ClientScores { id, name, samples, problem, scores: predictions.scores() });
         self.owners.extend(std::iter::repeat_n(id, predictions.len()));
         Ok(self.pooled.append(predictions)?)
@@ -152,6 +170,7 @@ pub(super) struct Evaluated {
     pub(super) scores: Scores,
     pub(super) clients: Vec<ClientScores>,
     pub(super) classes: Vec<ClassScores>,
+    pub(super) details: ScoreDetails,
     pub(super) posterior: Option<PosteriorSummary>,
     /// What processes before this one spent on it.
     pub(super) earlier_seconds: f64,
@@ -195,6 +214,7 @@ pub(super) fn evaluate(
     let mut results = Results {
         pooled: Predictions::none(federation.task()),
         owners: Vec::new(),
+        strangeness: Vec::new(),
         clients: Vec::new(),
         posteriors: Vec::new(),
         picker: SamplePicker::default(),
@@ -245,17 +265,51 @@ pub(super) fn evaluate(
     if first > 0 {
         results.require_a_model()?;
     }
-    let Results { pooled, owners, clients, posteriors, picker } = results;
+    let Results { pooled, owners, strangeness, clients, posteriors, picker } = results;
     if pooled.is_empty() {
         tracing::warn!("no client has test data: there is nothing to score");
     }
     let scores = pooled.scores().with_mean_accuracy(clients.iter().map(|client| &client.scores));
     let classes = ClassScores::of(&pooled, federation.class_names());
+    let training_counts = |client: usize| Some(federation.label_counts(client, Split::Train));
+    let accuracies: Vec<f64> = clients.iter().filter_map(|client| client.scores.accuracy()).collect();
+    let details = ScoreDetails::of(&pooled, &owners, &accuracies, &classes, &training_counts);
+    let table = PredictionsTable {
+        federation,
+        predictions: &pooled,
+        owners: &owners,
+        strangeness: &strangeness,
+        suffixes: &match federation.task() {
+            Task::Regression { outputs } => target_suffixes(config, outputs),
+            Task::Classification { .. } => Vec::new(),
+        },
+    };
+    // Ids of rows may be those of people.
+    write_streamed(Readers::Owner, &path.join(PREDICTIONS_TABLE), |out| table.write(out))?;
+    drop(strangeness);
+    write_data_summary(federation, path)?;
     // With many clients predictions are most of what there is in memory: not one copy more than needed.
     let tensors = prediction_tensors(pooled, owners);
     write_tensors(&path.join("predictions.safetensors"), &tensors, None)?;
     drop(tensors);
-    let strangeness = |client: usize, inputs: &[f32]| models.strangeness(client, inputs);
-    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker, &strangeness))?;
-    Ok(Evaluated { scores, clients, classes, posterior: PosteriorSummary::of(&posteriors), earlier_seconds })
+    write_report_data(&path.join(REPORT_DATA), &collector.finish(picker))?;
+    let posterior = PosteriorSummary::of(&posteriors);
+    Ok(Evaluated { scores, clients, classes, details, posterior, earlier_seconds })
+}
+
+/// What is said of a table's columns: which are inputs and how, what was left out.
+pub(super) const DATA_SUMMARY: &str = "data.json";
+
+/// Writes it, where the data is a table.
+fn write_data_summary(federation: &dyn Federation, path: &Path) -> Result<(), WriteError> {
+    let target = path.join(DATA_SUMMARY);
+    match federation.data_summary() {
+        None => remove_file(&target),
+        Some(summary) => {
+            let text = serde_json::to_string_pretty(&summary)
+                .map_err(|error| write_failed(&target)(error.into()))?;
+            // The first cells that could not be read are in it.
+            write_for(Readers::Owner, &target, text.as_bytes())
+        }
+    }
 }

@@ -9,7 +9,7 @@ use fedsi_fl::client::Predictions;
 use fedsi_metrics::{AbstentionGoal, Judgement, MetricsError, RiskCoverage, cross_fitted};
 
 use super::{FileProblem, Predicted, SavedError, SavedRun, damaged};
-use crate::predictions_file::{read_prediction_clients, read_predictions};
+use crate::predictions_file::most_probable;
 
 /// From which uncertainty on to abstain, and what that did on the run's test samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,20 +38,29 @@ impl Threshold {
         goal: AbstentionGoal,
         scaling: Option<&Scaling>,
     ) -> Result<Self, SavedError> {
+        let (predictions, owners) = run.predictions()?;
+        Self::among(run, (&predictions, &owners), client, goal, scaling)
+    }
+
+    /// The same among predictions that are read already, with the client of each.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn among(
+        run: &SavedRun,
+        (predictions, owners): (&Predictions, &[usize]),
+        client: Option<usize>,
+        goal: AbstentionGoal,
+        scaling: Option<&Scaling>,
+    ) -> Result<Self, SavedError> {
         let path = run.path().join("predictions.safetensors");
-        let bytes = run.read_digested("predictions.safetensors")?;
-        let predictions = read_predictions(&bytes).map_err(damaged(&path))?;
-        let owners = read_prediction_clients(&bytes).map_err(damaged(&path))?;
-        if owners.len() != predictions.len() {
-            return Err(damaged(&path)(FileProblem::PredictionClients));
-        }
-        if let (Predictions::Values { outputs, .. }, Some(scaling)) = (&predictions, scaling)
+        if let (Predictions::Values { outputs, .. }, Some(scaling)) = (predictions, scaling)
             && scaling.std.len() != *outputs
         {
             let (found, expected) = (*outputs, scaling.std.len());
             return Err(damaged(&path)(FileProblem::Targets { found, expected }));
         }
-        let (uncertainty, correct) = match &predictions {
+        let (uncertainty, correct) = match predictions {
             Predictions::Classes { classes, probabilities, labels } => {
                 let rows = probabilities.chunks_exact(*classes).zip(labels);
                 let correct: Vec<bool> =
@@ -126,18 +135,6 @@ impl Predicted {
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// The most probable class, among equals the lowest, and its probability.
-#[must_use]
-pub fn most_probable(probabilities: &[f32]) -> (usize, f32) {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (class, &probability) in probabilities.iter().enumerate() {
-        if probability > best.1 {
-            best = (class, probability);
-        }
-    }
-    best
 }
 
 fn class_uncertainty(probabilities: &[f32], classes: usize) -> Vec<f64> {

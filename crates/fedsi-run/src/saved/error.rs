@@ -24,7 +24,7 @@ pub enum SavedError {
     },
     /// The run has not come to its end.
     #[error(
-        "the run in {path} is not complete: it has no summary.json; wait for its end, or run it again",
+        "the run in {path} is not complete: it has no summary.json; wait for its end, or go on with it: fedsi resume {path}",
         path = path.display()
     )]
     Unfinished {
@@ -90,6 +90,36 @@ pub enum SavedError {
         /// The client; none: all of them together.
         client: Option<usize>,
     },
+    /// There are too few test rows to calibrate sets or intervals by.
+    #[error(
+        "{needed} test rows are needed for sets or intervals of level {level}, and there are {}",
+        rows_there_are(*own, *all)
+    )]
+    FewCalibrationRows {
+        /// The level.
+        level: f64,
+        /// The client, where it is one of the run's, and how many it has.
+        own: Option<(usize, usize)>,
+        /// How many all clients have.
+        all: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// Of a new client's rows too few are left to calibrate sets or intervals by.
+    #[error(
+        "{needed} held-out rows are needed for sets or intervals of level {level}, and there are {found}"
+    )]
+    FewHeldOutRows {
+        /// The level.
+        level: f64,
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// Predictions that cannot be scored.
+    #[error(transparent)]
+    Scores(MetricsError),
     /// Values are neither right nor wrong.
     #[error("a regression has no error rate to bound")]
     NoRisk,
@@ -106,6 +136,13 @@ impl SavedError {
             self,
             Self::NoPosterior { .. } | Self::NotFinite { .. } | Self::Prediction { .. } | Self::Fit(_)
         )
+    }
+}
+
+fn rows_there_are(own: Option<(usize, usize)>, all: usize) -> String {
+    match own {
+        Some((client, own)) => format!("{own} of client {client}, {all} of all clients"),
+        None => format!("{all} of all clients"),
     }
 }
 
@@ -155,6 +192,9 @@ pub enum FileProblem {
     /// Its scalings are not those of its network.
     #[error("its scalings are not of its inputs and outputs")]
     Scalings,
+    /// Its encoding of a table is not that of its network.
+    #[error("its encoding of a table, or the ranges beside it, are not of its inputs")]
+    Encoding,
     /// What the federation chose cannot be used.
     #[error("a prior variance or temperature in it is not a finite number above 0")]
     Calibration,

@@ -11,14 +11,17 @@
 //! ```
 
 mod abstain;
+mod conformal;
 mod error;
 mod model;
 mod server;
 
-pub use abstain::{Threshold, most_probable};
+pub use crate::predictions_file::most_probable;
+pub use abstain::Threshold;
+pub use conformal::{ConformalCalibration, conformal_found};
 pub use error::{FileProblem, SavedError};
 pub use fedsi_metrics::{AbstentionGoal, Judgement};
-pub use model::{Predicted, SavedModel};
+pub use model::{Predicted, SavedModel, is_kept_model};
 pub use server::SavedServer;
 
 use std::collections::BTreeMap;
@@ -27,6 +30,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fedsi_data::hexadecimal;
+use fedsi_fl::client::Predictions;
 use fedsi_fl::config::hint;
 use fedsi_fl::{Checked, Registry};
 use serde::Deserialize;
@@ -34,6 +38,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::folder::RunFolder;
 use crate::origin::{Origin, run_id};
+use crate::predictions_file::{read_prediction_clients, read_predictions};
+use crate::predictions_table::{PREDICTIONS_TABLE, read_strangeness_column};
 use crate::settings::read_config_with;
 
 /// A finished run.
@@ -140,12 +146,32 @@ impl SavedRun {
         let by_id = || self.clients.iter().find(|client| wanted.parse() == Ok(client.id));
         by_name.or_else(by_id).map(|client| client.id).ok_or_else(|| {
             let names = self.clients.iter().filter_map(|client| client.name.as_deref());
-            let known = match self.clients.len() {
-                1 => "one client, 0".to_owned(),
-                count => format!("{count} clients, 0 to {}", count.saturating_sub(1)),
-            };
-            SavedError::UnknownClient { wanted: wanted.to_owned(), hint: hint(wanted, names), known }
+            let (wanted, hint) = (wanted.to_owned(), hint(wanted, names));
+            SavedError::UnknownClient { wanted, hint, known: self.known_clients() }
         })
+    }
+
+    /// The clients there are, in words: how many, and the first of those that have names.
+    #[must_use]
+    pub fn known_clients(&self) -> String {
+        const NAMED: usize = 5;
+        let count = self.clients.len();
+        let all = match count {
+            1 => "one client, 0".to_owned(),
+            _ => format!("{count} clients, 0 to {}", count.saturating_sub(1)),
+        };
+        let names: Vec<String> = self
+            .clients
+            .iter()
+            .filter_map(|client| client.name.as_deref())
+            .take(NAMED + 1)
+            .map(fedsi_data::display_name)
+            .collect();
+        match names.len() {
+            0 => all,
+            few if few <= NAMED => format!("{all} ({})", names.join(", ")),
+            _ => format!("{all} ({}, ...)", names[..NAMED].join(", ")),
+        }
     }
 
     /// Reads a client's own model. Costs its file.
@@ -181,6 +207,51 @@ impl SavedRun {
             true => Ok(bytes),
             false => Err(damaged(&path)(FileProblem::Digest)),
         }
+    }
+
+    /// The predictions of all test samples, and the client of each.
+    ///
+    /// # Errors
+    /// A file that is missing, damaged or was changed.
+    pub fn predictions(&self) -> Result<(Predictions, Vec<usize>), SavedError> {
+        const NAME: &str = "predictions.safetensors";
+        let path = self.path.join(NAME);
+        let bytes = self.read_digested(NAME)?;
+        let predictions = read_predictions(&bytes).map_err(damaged(&path))?;
+        let owners = read_prediction_clients(&bytes).map_err(damaged(&path))?;
+        if owners.len() != predictions.len() {
+            return Err(damaged(&path)(FileProblem::PredictionClients));
+        }
+        Ok((predictions, owners))
+    }
+
+    /// How strange each test sample is to its client's model, in the order of [`Self::predictions`], to six digits; NaN where
+    /// that is not known. None of runs that did not write it down.
+    ///
+    /// # Errors
+    /// A file that is damaged or was changed.
+    pub fn test_strangeness(&self) -> Result<Option<Vec<f64>>, SavedError> {
+        let path = self.path.join(PREDICTIONS_TABLE);
+        if !path.is_file() && !self.digests.contains_key(PREDICTIONS_TABLE) {
+            return Ok(None);
+        }
+        let bytes = self.read_digested(PREDICTIONS_TABLE)?;
+        let found = read_strangeness_column(&bytes);
+        found.map(Some).map_err(|error| damaged(&path)(std::io::Error::other(error)))
+    }
+
+    /// Reads a model that [`SavedModel::keep`] wrote for a client that this run did not have.
+    ///
+    /// # Errors
+    /// A file that is missing, damaged, or of another run.
+    pub fn kept(&self, path: &Path) -> Result<SavedModel, SavedError> {
+        SavedModel::read(path, &self.config, self.id.as_deref())
+    }
+
+    /// What tells the run's models from those of any other; runs of 0.1 have nothing.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 
     /// Reads the server's state: what a new client starts from.

@@ -3,27 +3,31 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fedsi_data::{InputForm, Scaling, TargetForm, Task, TaskKind};
-use fedsi_fl::client::PersonalModel;
+use fedsi_data::{ColumnRange, InputForm, Samples, Scaling, TableEncoding, TargetForm, Task, TaskKind};
+use fedsi_fl::client::{PersonalModel, Predictions};
 use fedsi_fl::methods::Uncertainty;
 use fedsi_fl::network::NativeNetwork;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::{Checked, Client};
 use fedsi_nn::{LayerSpec, Network};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{FileProblem, SavedError, SavedRun, damaged, read};
-use crate::model_file::{read_model, verify};
-use crate::tensor_file::TensorFile;
+use crate::files::{Readers, WriteError, write_failed};
+use crate::model_file::{FORMAT, model_tensors, read_model, verify};
+use crate::tensor_file::{TensorFile, TensorFileError, write_checked_tensors};
 
 /// What the metadata of a model says of its network, its inputs and its outputs.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Description {
     input: Vec<usize>,
     layers: Vec<LayerSpec>,
     pub(super) class_names: Option<Vec<String>>,
     #[serde(default)]
     columns: Option<Vec<String>>,
+    /// How the columns of a table become inputs; not said by runs of 0.1 and the first of 0.2.
+    #[serde(default)]
+    pub(super) encoding: Option<TableEncoding>,
     /// Not said by the first runs.
     #[serde(default)]
     pixels: Option<bool>,
@@ -56,6 +60,11 @@ impl Common {
         {
             return Err(FileProblem::Scalings);
         }
+        let is_of_inputs =
+            |encoding: &TableEncoding| encoding.is_valid() && encoding.width() == network.inputs();
+        if !description.encoding.as_ref().is_none_or(is_of_inputs) {
+            return Err(FileProblem::Encoding);
+        }
         if description.class_names.as_ref().is_some_and(|names| names.len() != outputs) {
             return Err(FileProblem::ClassNames);
         }
@@ -72,6 +81,7 @@ impl Common {
             shape: &self.description.input,
             columns: self.description.columns.as_deref(),
             pixels: self.description.pixels.unwrap_or(files.is_none()),
+            encoding: self.description.encoding.as_ref(),
             scaling: self.description.input_scaling.as_ref(),
         }
     }
@@ -92,6 +102,35 @@ struct ModelMetadata {
     /// Not said by runs of 0.1.
     #[serde(default)]
     run: Option<String>,
+    /// What the columns of the client's own training rows hold, where the data is a table.
+    #[serde(default)]
+    ranges: Option<Vec<ColumnRange>>,
+    /// How many values these columns have; not said by the first runs of 0.2.
+    #[serde(default)]
+    value_counts: Option<Vec<ValueCounts>>,
+}
+
+/// How many of a client's own training rows have a value in a column. Saved in that client's model file only, never sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueCounts {
+    /// Rows with a value.
+    pub values: usize,
+    /// Rows without: the cell is missing or cannot be read.
+    pub missing: usize,
+}
+
+/// What is known of a client's own training rows.
+#[derive(Clone, Debug)]
+pub(super) struct OwnRows {
+    ranges: Vec<ColumnRange>,
+    counts: Option<Vec<ValueCounts>>,
+}
+
+/// Whether bytes are a model that [`SavedModel::keep`] wrote.
+#[must_use]
+pub fn is_kept_model(bytes: &[u8]) -> bool {
+    let entry = TensorFile::parse(bytes).and_then(|file| file.entry::<serde_json::Value>());
+    entry.is_ok_and(|entry| entry["kept"] == true)
 }
 
 /// A personal model, ready to predict.
@@ -99,6 +138,7 @@ struct ModelMetadata {
 pub struct SavedModel {
     pub(super) common: Common,
     pub(super) model: PersonalModel,
+    pub(super) ranges: Option<OwnRows>,
 }
 
 /// A model's predictions for some inputs.
@@ -132,11 +172,17 @@ impl SavedModel {
         // A run that has an id wrote files with checksums: one that says it is older was changed.
         let checked = if id.is_some() { file.verify() } else { verify(&file) };
         checked.map_err(damaged(path))?;
-        let ModelMetadata { model, run } = file.entry().map_err(damaged(path))?;
+        let ModelMetadata { model, run, ranges, value_counts } = file.entry().map_err(damaged(path))?;
         if run.as_deref() != id {
             return Err(damaged(path)(FileProblem::OtherRun));
         }
         let common = Common::new(model, config).map_err(damaged(path))?;
+        let columns = common.description.encoding.as_ref().map_or(0, |encoding| encoding.columns.len());
+        if ranges.as_ref().is_some_and(|ranges| ranges.len() != columns)
+            || value_counts.as_ref().is_some_and(|counts| counts.len() != columns)
+        {
+            return Err(damaged(path)(FileProblem::Encoding));
+        }
         let model = read_model(&common.client, &bytes).map_err(damaged(path))?;
         for mode in &model.modes {
             match (&common.client.procedure().uncertainty, &mode.parameters) {
@@ -154,7 +200,50 @@ impl SavedModel {
                 }
             }
         }
-        Ok(Self { common, model })
+        let ranges = ranges.map(|ranges| OwnRows { ranges, counts: value_counts });
+        Ok(Self { common, model, ranges })
+    }
+
+    /// How the columns of a table become its inputs, where it was trained on one.
+    #[must_use]
+    pub const fn encoding(&self) -> Option<&TableEncoding> {
+        self.common.description.encoding.as_ref()
+    }
+
+    /// What each of those columns holds in the client's own training rows, where that is known.
+    #[must_use]
+    pub fn ranges(&self) -> Option<&[ColumnRange]> {
+        self.ranges.as_ref().map(|own| own.ranges.as_slice())
+    }
+
+    /// How many of the client's own training rows have a value in each of those columns, where that is known.
+    #[must_use]
+    pub fn value_counts(&self) -> Option<&[ValueCounts]> {
+        self.ranges.as_ref()?.counts.as_deref()
+    }
+
+    /// Counts the values of rows of cells, in the order of the encoding's columns: what a model file says of its client's
+    /// training rows.
+    pub fn count_values(
+        encoding: &TableEncoding,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Vec<ValueCounts> {
+        let mut counts = vec![ValueCounts::default(); encoding.columns.len()];
+        for cells in rows {
+            for (at, (count, column)) in counts.iter_mut().zip(&encoding.columns).enumerate() {
+                match cells.get(at).is_some_and(|cell| column.has_value(cell)) {
+                    true => count.values += 1,
+                    false => count.missing += 1,
+                }
+            }
+        }
+        counts
+    }
+
+    /// The same model, knowing what its client's rows hold, and not how many values there are.
+    #[must_use]
+    pub fn with_ranges(self, ranges: Option<Vec<ColumnRange>>) -> Self {
+        Self { ranges: ranges.map(|ranges| OwnRows { ranges, counts: None }), ..self }
     }
 
     /// The model itself.
@@ -185,6 +274,37 @@ impl SavedModel {
     #[must_use]
     pub fn input_form<'a>(&'a self, run: &'a SavedRun) -> InputForm<'a> {
         self.common.input_form(run.config())
+    }
+
+    /// Writes the model as a file that [`SavedRun::kept`] reads: the same predictions, to the bit. Only its owner can read it.
+    ///
+    /// # Errors
+    /// What the system says, with the path.
+    pub fn keep(&self, run: &SavedRun, path: &Path) -> Result<(), WriteError> {
+        let (tensors, entry) = model_tensors(&self.common.client, &self.model);
+        let invalid = |error| write_failed(path)(std::io::Error::other(TensorFileError::Entry(error)));
+        let mut entry = serde_json::to_value(entry).map_err(invalid)?;
+        entry["format"] = FORMAT.into();
+        entry["run"] = run.id().into();
+        entry["method"] = run.config().method.clone().into();
+        entry["model"] = serde_json::to_value(&self.common.description).map_err(invalid)?;
+        entry["kept"] = true.into();
+        if let Some(OwnRows { ranges, counts }) = &self.ranges {
+            entry["ranges"] = serde_json::to_value(ranges).map_err(invalid)?;
+            entry["value_counts"] = serde_json::to_value(counts).map_err(invalid)?;
+        }
+        write_checked_tensors(path, Readers::Owner, &tensors, &entry)
+    }
+
+    /// The model's predictions for samples beside what is true, in the data's own units.
+    ///
+    /// # Errors
+    /// Predictions that are not finite.
+    pub fn predict_samples(&self, samples: &Samples) -> Result<Predictions, SavedError> {
+        let client = self.model.client;
+        let found = self.common.client.predict(&self.model, samples);
+        let found = found.map_err(|source| SavedError::Prediction { client, source })?;
+        if found.are_finite() { Ok(found) } else { Err(SavedError::NotFinite { client }) }
     }
 
     /// Predicts every row of `inputs`, scaled as the run's data was: the same bits as in the run itself. Costs two

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fedsi_data::{InputForm, Samples, TargetForm};
+use fedsi_data::{InputForm, Samples, TableEncoding, TargetForm};
 use fedsi_fl::Checked;
 use fedsi_fl::calibration::Calibration;
 use fedsi_fl::client::LocalData;
@@ -90,6 +90,12 @@ impl SavedServer {
         self.common.input_form(run.config())
     }
 
+    /// How the columns of a table become inputs, where the run learned from one.
+    #[must_use]
+    pub const fn encoding(&self) -> Option<&TableEncoding> {
+        self.common.description.encoding.as_ref()
+    }
+
     /// How files become targets.
     #[must_use]
     pub fn target_form(&self) -> TargetForm<'_> {
@@ -108,6 +114,6 @@ impl SavedServer {
         let Self { common, download } = self;
         let data = LocalData::all(samples);
         let model = common.client.join(run.clients().len(), &download, None, &data)?;
-        Ok(SavedModel { common, model })
+        Ok(SavedModel { common, model, ranges: None })
     }
 }

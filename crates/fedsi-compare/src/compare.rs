@@ -3,46 +3,28 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use fedsi_fl::Simulation;
 use fedsi_fl::cost::{WorkEstimate, memory_bytes};
-use fedsi_fl::methods::Method;
 use fedsi_fl::simulation::RoundRecord;
-use fedsi_fl::{Checked, Simulation};
 use fedsi_run::{Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run};
-use toml::{Table, Value};
+use toml::Value;
 
 use crate::CompareError;
 use crate::comparison::{Comparison, TuningProtocol};
+use crate::external::ExternalMethod;
+use crate::external_runs::{keep_external, read_external};
 use crate::folder::CompareFolder;
+use crate::marker::marker;
 use crate::memory::runs_that_fit;
-use crate::plan::{PlannedRun, RunState, Settings, reference, seeds};
+use crate::plan::{PlannedRun, RunState, reference, seeds};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
-use crate::summarise::{Finished, summarise};
+use crate::spec::CompareSpec;
+use crate::summarise::{ComparedMethod, ComparedRun, Finished, Outcome, summarise};
+use crate::table::check_columns;
 use crate::tune::{COMMON, TunedValues, Tuner, grid, protocol};
 
 /// Makes the page of a run that is complete but for its summary; a failure is logged and stops nothing.
 pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
-
-/// What is to be compared, and where.
-pub struct CompareSpec<'a> {
-    /// The methods, from [`methods`](crate::plan::methods).
-    pub methods: Vec<&'static Method>,
-    /// How many seeds, from the settings' own on.
-    pub seeds: usize,
-    /// The name of the method that the others are tested against; `fedsi` where it is compared, else the first.
-    pub reference: Option<&'a str>,
-    /// Whether to tune first.
-    pub tune: bool,
-    /// Rounds of a trial, where not a quarter of a run's.
-    pub tune_rounds: Option<usize>,
-    /// Runs side by side; 0: as many as cores and memory allow.
-    pub jobs: usize,
-    /// The folder; `runs/compare-DATASET-SIZE` where none is given.
-    pub out: Option<PathBuf>,
-    /// Whether finished runs with other settings are replaced.
-    pub force: bool,
-    /// The user's settings.
-    pub settings: &'a Settings<'a>,
-}
 
 /// A comparison whose runs are over: still to be reported and written, in a folder that is still held.
 pub struct FinishedComparison {
@@ -67,7 +49,9 @@ pub fn compare(
     };
     let base = (spec.settings)(&[("method", Value::String(first.name.to_owned()))])?;
     let seeds = seeds(base.seed, spec.seeds)?;
-    let reference = reference(&spec.methods, spec.reference)?;
+    let reference = reference(&spec.methods, &spec.with, spec.reference)?;
+    check_columns(&spec.columns)?;
+    ExternalMethod::check_all(&spec.with, seeds.len())?;
     let untuned = vec![TunedValues::default(); spec.methods.len()];
     let planned = plan(spec, &seeds, &untuned)?;
     let path =
@@ -85,6 +69,7 @@ pub fn compare(
     if any_missing {
         check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;
     }
+    let external = read_external(&spec.with, &planned, &seeds, &data)?;
     let folder = match existing {
         Some(folder) => folder,
         None => CompareFolder::create(&path)?,
@@ -111,17 +96,29 @@ pub fn compare(
     let begin = |workers: usize| folder.write_marker(&marker, workers.max(earlier));
     let (outcomes, workers) = run_missing(spec, &planned, &folder, &data, observer, report, &begin)?;
     let jobs = workers.max(earlier);
+    let mut runs = planned.iter().zip(outcomes).map(|(run, outcome)| ComparedRun {
+        seed: run.seed,
+        folder: run.folder.clone(),
+        outcome: outcome.map_or_else(Outcome::Failed, |summary| Outcome::Complete(Box::new(summary))),
+    });
+    let mut methods: Vec<ComparedMethod> = Vec::with_capacity(spec.methods.len() + spec.with.len());
+    for (method, tuned) in spec.methods.iter().zip(tuned) {
+        methods.push(ComparedMethod::of(method, tuned, runs.by_ref().take(seeds.len()).collect()));
+    }
+    for (method, read) in spec.with.iter().zip(external) {
+        methods.push(ComparedMethod::external(method, keep_external(method, read, folder.path())?));
+    }
     let comparison = summarise(Finished {
         folder: folder.path(),
-        methods: &spec.methods,
+        methods,
         reference,
-        base: &base,
+        dataset: dataset_name(&base),
+        size: base.data.size.to_string(),
+        rounds: base.rounds,
         seeds,
         jobs,
+        columns: spec.columns.clone(),
         tuning,
-        tuned,
-        planned: &planned,
-        outcomes,
     });
     Ok(FinishedComparison { folder, comparison })
 }
@@ -176,20 +173,6 @@ fn check_methods(
         }
     }
     Ok(())
-}
-
-/// What `compare.toml` says.
-fn marker(spec: &CompareSpec<'_>, base: &Checked, seeds: &[u64]) -> Table {
-    let mut table = Table::new();
-    let names = spec.methods.iter().map(|method| Value::String(method.name.to_owned()));
-    table.insert("methods".to_owned(), Value::Array(names.collect()));
-    let seeds = seeds.iter().map(|&seed| Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
-    table.insert("seeds".to_owned(), Value::Array(seeds.collect()));
-    table.insert("dataset".to_owned(), Value::String(dataset_name(base)));
-    table.insert("size".to_owned(), Value::String(base.data.size.to_string()));
-    table.insert("rounds".to_owned(), Value::Integer(i64::try_from(base.rounds).unwrap_or(i64::MAX)));
-    table.insert("tune".to_owned(), Value::Boolean(spec.tune));
-    table
 }
 
 /// How many runs are at work side by side: as asked for, or what cores and memory allow for the largest of them.

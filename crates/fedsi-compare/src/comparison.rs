@@ -32,6 +32,12 @@ pub struct Comparison {
     /// The name of the method that the others are tested against; comparisons of 0.1 have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// The columns that a table was asked to have; all of them where it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// Runs that are not complete yet: of a comparison that was stopped, and of no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingRun>,
     /// How values were tuned, where they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningProtocol>,
@@ -63,6 +69,9 @@ pub struct MethodResult {
     pub source: String,
     /// Which model is evaluated.
     pub evaluated: String,
+    /// The files of another tool's predictions, where it is one: `{seed}` stands for the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<String>,
     /// Its complete runs, by seed.
     pub runs: Vec<RunResult>,
     /// Its runs that failed.
@@ -92,12 +101,21 @@ pub struct RunResult {
     /// How many clients they are of; comparisons of 0.1 do not say.
     #[serde(flatten)]
     pub coverage: Option<ClientCoverage>,
-    /// Wall clock; runs beside it share the machine.
-    pub seconds: f64,
-    /// What travelled.
-    pub bytes: Traffic,
+    /// Wall clock; runs beside it share the machine. Null of another tool's.
+    pub seconds: Option<f64>,
+    /// What travelled. Null of another tool's.
+    pub bytes: Option<Traffic>,
     /// The most memory the process held until the run ended, runs beside it and before it included.
     pub peak_rss_bytes: Option<u64>,
+}
+
+/// A run that is not complete yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingRun {
+    /// The method's name.
+    pub method: String,
+    /// The run's seed.
+    pub seed: u64,
 }
 
 /// A run that failed.
@@ -127,6 +145,12 @@ pub struct Trial {
 }
 
 impl Comparison {
+    /// Whether the data is somebody's own, of whatever size it has, and not a dataset with a small and a large form.
+    #[must_use]
+    pub fn is_own_data(&self) -> bool {
+        !fedsi_data::Datasets::builtin().names().any(|name| name == self.dataset)
+    }
+
     /// Writes `compare.json` into the folder: after everything else but the page.
     ///
     /// # Errors
@@ -174,6 +198,25 @@ impl Comparison {
                 }
             }
             Some(text)
+        };
+        self.methods.iter().filter_map(of).collect()
+    }
+
+    /// The seeds that differences are of: all of them, or, where runs are missing, as many as the method with most has.
+    #[must_use]
+    pub fn paired_seeds(&self) -> usize {
+        let most = self.methods.iter().map(|method| method.runs.len()).max();
+        if self.missing.is_empty() { self.seeds.len() } else { most.unwrap_or(0) }
+    }
+
+    /// The runs that are not complete yet, a line a method: `METHOD: seeds 2, 3`.
+    #[must_use]
+    pub fn missing_lines(&self) -> Vec<String> {
+        let of = |method: &MethodResult| {
+            let own = self.missing.iter().filter(|run| run.method == method.name);
+            let seeds: Vec<String> = own.map(|run| run.seed.to_string()).collect();
+            let plural = if seeds.len() == 1 { "" } else { "s" };
+            (!seeds.is_empty()).then(|| format!("{}: seed{plural} {}", method.title, seeds.join(", ")))
         };
         self.methods.iter().filter_map(of).collect()
     }

@@ -32,6 +32,27 @@ pub enum CompareError {
         /// Those that are compared.
         methods: String,
     },
+    /// Another tool's predictions that cannot be compared.
+    #[error("`{given}`: {reason}")]
+    With {
+        /// `NAME=FILE`, as it was given.
+        given: String,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
+    /// A file of another tool's predictions that cannot be used.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+    /// A column that no table has.
+    #[error("unknown column `{name}`{hint}; known: {known}")]
+    Column {
+        /// The name given.
+        name: String,
+        /// The nearest known name.
+        hint: String,
+        /// All names.
+        known: String,
+    },
     /// No seed is asked for.
     #[error("there is no seed to compare on")]
     NoSeeds,
@@ -144,6 +165,9 @@ impl CompareError {
             Self::Duplicate { .. }
             | Self::NoMethods
             | Self::Reference { .. }
+            | Self::With { .. }
+            | Self::External(_)
+            | Self::Column { .. }
             | Self::NoSeeds
             | Self::SeedRange { .. }
             | Self::Foreign { .. }
@@ -162,5 +186,21 @@ impl CompareError {
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         move |source| WriteError { path: path.to_owned(), source }.into()
+    }
+}
+
+/// Why a file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{path}: {reason}", path = path.display())]
+pub struct ExternalError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong in it, and what was expected.
+    pub reason: String,
+}
+
+impl ExternalError {
+    pub(crate) fn new(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), reason: reason.into() }
     }
 }

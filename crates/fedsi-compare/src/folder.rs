@@ -17,6 +17,17 @@ const SIGNATURE: &str = "# Written by fedsi";
 /// The key of the most runs at work side by side: seconds of runs that are reused were measured under it.
 const SIDE_BY_SIDE: &str = "side_by_side";
 
+/// The section of what is compared, and within it what came of it.
+pub(crate) const SECTION: &str = "compare";
+pub(crate) const MADE: &str = "made";
+
+/// What `compare.toml` in a folder says.
+pub(crate) fn read_marker(folder: &Path) -> Result<toml::Table, CompareError> {
+    let path = folder.join(MARKER);
+    let text = fs::read_to_string(&path).map_err(|error| CompareError::content(&path, &error))?;
+    text.parse().map_err(|error: toml::de::Error| CompareError::content(&path, &error.message()))
+}
+
 /// A comparison's folder that no other process works in.
 #[derive(Debug)]
 pub struct CompareFolder {
@@ -78,17 +89,28 @@ impl CompareFolder {
 
     /// The most runs that were ever at work side by side here; 0 where none was.
     pub(crate) fn side_by_side(&self) -> usize {
-        let text = fs::read_to_string(self.path.join(MARKER)).unwrap_or_default();
-        let value = text.parse::<toml::Table>().ok().and_then(|table| table.get(SIDE_BY_SIDE)?.as_integer());
+        let Ok(marker) = read_marker(&self.path) else { return 0 };
+        let made = marker.get(SECTION).and_then(|section| section.get(MADE)).and_then(toml::Value::as_table);
+        // 0.2 had it without a section.
+        let value = made.unwrap_or(&marker).get(SIDE_BY_SIDE).and_then(toml::Value::as_integer);
         value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
     }
 
-    /// Writes down what is compared.
+    /// Writes down what is compared: settings that `fedsi compare` takes, and in `[compare.made]` what came of them.
     pub(crate) fn write_marker(&self, marker: &toml::Table, side_by_side: usize) -> Result<(), CompareError> {
         let mut marker = marker.clone();
         let number = i64::try_from(side_by_side).unwrap_or(i64::MAX);
-        marker.insert(SIDE_BY_SIDE.to_owned(), toml::Value::Integer(number));
-        let text = format!("{SIGNATURE} {}: what is compared here.\n{marker}", env!("CARGO_PKG_VERSION"));
+        let empty = || toml::Value::Table(toml::Table::new());
+        let section = marker.entry(SECTION).or_insert_with(empty);
+        if let Some(section) = section.as_table_mut()
+            && let Some(made) = section.entry(MADE).or_insert_with(empty).as_table_mut()
+        {
+            made.insert(SIDE_BY_SIDE.to_owned(), toml::Value::Integer(number));
+        }
+        let text = format!(
+            "{SIGNATURE} {}: what is compared here. `fedsi compare` with this file compares the same again.\n{marker}",
+            env!("CARGO_PKG_VERSION")
+        );
         Ok(fedsi_run::write_whole(&self.path.join(MARKER), text.as_bytes())?)
     }
 

@@ -7,9 +7,10 @@
 //! - [`statistics`]: means, deviations, ranks, and paired differences from a reference with intervals and tests.
 //! - [`comparison`]: what was found, as `compare.json`.
 //! - [`table`]: the same for a terminal, a README, a paper, a spreadsheet.
+//! - [`external`]: predictions of other tools, as one more method.
 //!
 //! A comparison's folder holds `compare.toml` (what is compared), a folder a run as `fedsi run` writes it, `tune/`
-//! (trials), and at the end `report.html` and `compare.json`. A killed comparison is resumed: finished runs
+//! (trials), `with/` (other tools' predictions), and at the end `report.html` and `compare.json`. A killed comparison is resumed: finished runs
 //! and trials are reused, half a run is made again, and the results are the same bits.
 
 mod bootstrap;
@@ -17,21 +18,28 @@ mod client_sums;
 mod compare;
 pub mod comparison;
 mod error;
+pub mod external;
+mod external_runs;
 mod folder;
+mod marker;
 mod memory;
 mod metric;
+mod partial;
 pub mod plan;
 pub mod pool;
+mod spec;
 pub mod standing;
 pub mod statistics;
 mod summarise;
 pub mod table;
 pub mod tune;
 
-pub use compare::{CompareSpec, FinishedComparison, RunReport, compare};
+pub use compare::{FinishedComparison, RunReport, compare};
 pub use comparison::Comparison;
 pub use error::CompareError;
+pub use external::{ExternalMethod, ExternalPredictions, ExternalValues};
 pub use folder::CompareFolder;
 pub use plan::methods;
 pub use pool::CompareObserver;
-pub use table::Format;
+pub use spec::CompareSpec;
+pub use table::{Columns, Format, check_columns};

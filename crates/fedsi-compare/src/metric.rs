@@ -91,17 +91,13 @@ fn entries(scores: &Scores) -> Vec<Entry> {
         } => vec![
             tested(share(entry("accuracy", "accuracy", Direction::Higher, accuracy))),
             tested(entry("ece", "ECE", Direction::Lower, ece)),
-            entry("mce", "MCE", Direction::Lower, mce),
             tested(entry("brier", "Brier", Direction::Lower, brier)),
             tested(entry("nll", "NLL", Direction::Lower, nll)),
             tested(entry("aurc", "AURC", Direction::Lower, aurc)),
-            hidden(entry("mce_1pct", "MCE 1%", Direction::Lower, mce_1pct)),
-            hidden(share(entry(
-                "balanced_accuracy",
-                "balanced accuracy",
-                Direction::Higher,
-                balanced_accuracy,
-            ))),
+            // Of bins with at least 1% of the samples: the other is often the gap of a single one.
+            entry("mce_1pct", "MCE 1%", Direction::Lower, mce_1pct),
+            hidden(entry("mce", "MCE", Direction::Lower, mce)),
+            hidden(share(entry("balanced_accuracy", "balanced", Direction::Higher, balanced_accuracy))),
         ],
         Scores::Regression { rmse, mae, nll, coverage_50, coverage_80, coverage_90, coverage_95 } => {
             let coverage =

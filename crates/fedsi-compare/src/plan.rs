@@ -11,6 +11,7 @@ use fedsi_run::{Origin, RunError, RunFolder, Summary, run_id};
 use toml::Value;
 
 use crate::CompareError;
+use crate::external::ExternalMethod;
 use crate::pool::FileDigests;
 
 /// The user's settings with these keys laid over them.
@@ -28,27 +29,37 @@ pub fn methods(list: &str) -> Result<Vec<&'static Method>, CompareError> {
     if names.is_empty() {
         return Err(CompareError::NoMethods);
     }
-    for (index, name) in names.iter().enumerate() {
-        find(name)?;
-        if names[..index].contains(name) {
-            return Err(CompareError::Duplicate { name: (*name).to_owned() });
+    let mut found: Vec<&'static str> = Vec::with_capacity(names.len());
+    for name in names {
+        let name = find(name)?.name;
+        if found.contains(&name) {
+            return Err(CompareError::Duplicate { name: name.to_owned() });
         }
+        found.push(name);
     }
-    Ok(METHODS.iter().copied().filter(|method| names.contains(&method.name)).collect())
+    Ok(METHODS.iter().copied().filter(|method| found.contains(&method.name)).collect())
 }
 
-/// The place of the method that the others are tested against: the one that is named; else `fedsi`, where it is
-/// compared, else the first. It does not depend on any result.
+/// The place of the method that the others are tested against: the one that is named (methods first, then other tools'
+/// predictions); else `fedsi`, where it is compared, else the first. It does not depend on any result.
 ///
 /// # Errors
 /// An unknown name (with the nearest known one), or a method that is not compared.
-pub(crate) fn reference(methods: &[&'static Method], wanted: Option<&str>) -> Result<usize, CompareError> {
+pub(crate) fn reference(
+    methods: &[&'static Method],
+    external: &[ExternalMethod],
+    wanted: Option<&str>,
+) -> Result<usize, CompareError> {
     let place = |name: &str| methods.iter().position(|method| method.name == name);
     let Some(name) = wanted.map(str::trim) else { return Ok(place(DEFAULT_REFERENCE).unwrap_or(0)) };
-    find(name)?;
+    if let Some(found) = external.iter().position(|one| one.name == name) {
+        return Ok(methods.len() + found);
+    }
+    let name = find(name)?.name;
+    let names = methods.iter().map(|method| method.name).chain(external.iter().map(|one| one.name.as_str()));
     place(name).ok_or_else(|| CompareError::Reference {
         name: name.to_owned(),
-        methods: methods.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
+        methods: names.collect::<Vec<_>>().join(", "),
     })
 }
 
@@ -183,7 +194,7 @@ fn has_come_some_way(path: &Path) -> bool {
 }
 
 /// A run's summary; `None` where there is no such file.
-fn read_summary(path: &Path) -> Result<Option<Summary>, CompareError> {
+pub(crate) fn read_summary(path: &Path) -> Result<Option<Summary>, CompareError> {
     let unreadable = |reason: String| CompareError::UnreadableSummary { path: path.to_owned(), reason };
     match fs::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(error.to_string())),
@@ -230,14 +241,15 @@ mod tests {
         let names = |list: &str| -> Vec<&str> { methods(list).unwrap().iter().map(|m| m.name).collect() };
         assert_eq!(names("fedavg, fedsi"), ["fedsi", "fedavg"]);
         assert_eq!(names("all").len(), METHODS.len());
-        assert!(methods("fedsi,fedsi").unwrap_err().to_string().contains("twice"));
+        assert_eq!(names("FedAvg,FEDSI,LG-FedAvg"), ["fedsi", "fedavg", "lg-fedavg"]);
+        assert!(methods("fedsi,FedSI").unwrap_err().to_string().contains("`fedsi` is listed twice"));
         assert!(methods("fedsy").unwrap_err().to_string().contains("did you mean `fedsi`?"));
         assert!(methods(" ,").unwrap_err().is_bad_input());
     }
 
     #[test]
     fn the_reference_is_named_or_ours() {
-        let of = |list: &str, wanted| reference(&methods(list).unwrap(), wanted);
+        let of = |list: &str, wanted| reference(&methods(list).unwrap(), &[], wanted);
         assert_eq!(of("fedavg,fedbabu,fedsi", None).unwrap(), 0);
         assert_eq!(methods("fedavg,fedbabu").unwrap()[of("fedavg,fedbabu", None).unwrap()].name, "fedavg");
         assert_eq!(of("fedavg,fedbabu,fedsi", Some(" fedbabu ")).unwrap(), 2);

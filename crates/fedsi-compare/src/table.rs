@@ -1,5 +1,6 @@
 //! A comparison as tables: for a terminal, a README, a paper, a spreadsheet.
 
+mod columns;
 mod render;
 mod spreadsheet;
 
@@ -8,6 +9,8 @@ use fedsi_metrics::MIN_PAIRS;
 
 use crate::comparison::{Comparison, MethodResult};
 use crate::statistics::{Difference, Direction, Metric, MetricResult};
+
+pub use columns::{Columns, check_columns};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct Table {
     pub notes: Vec<String>,
     /// More such lines: which methods are not ranked, and why.
     pub unranked: Vec<String>,
+    /// Columns that are usually shown and did not fit, by their keys.
+    pub left_out: Vec<String>,
     /// Differences, where there are any.
     pub differences: Option<Differences>,
 }
@@ -74,29 +79,24 @@ pub struct Differences {
 }
 
 impl Comparison {
-    /// The table of what is shown.
+    /// The table with these columns. Differences are of the scores among them, or of all that are tested where not all
+    /// fit.
     #[must_use]
-    pub fn table(&self) -> Table {
-        let shown: Vec<&Metric> = self.metrics.iter().filter(|metric| metric.shown).collect();
+    pub fn table(&self, wanted: Columns<'_>) -> Table {
+        let labels: Vec<String> = self.methods.iter().map(|method| self.label(method)).collect();
+        let (columns, left_out) = self.columns(wanted, &labels);
         let mut heading = vec!["method".to_owned()];
-        let unit = |metric: &Metric| if metric.is_share && !metric.title.ends_with('%') { " %" } else { "" };
-        heading.extend(shown.iter().map(|metric| format!("{}{}", display_name(&metric.title), unit(metric))));
-        heading.extend(["seconds", "MB"].map(str::to_owned));
-        let row = |method: &MethodResult| {
-            let mut cells = vec![plain(self.label(method))];
-            let result = |metric: &Metric| method.metrics.get(&metric.key);
-            let ranked = method.standing.unranked.is_none();
-            cells.extend(shown.iter().map(|&metric| score(metric, result(metric), ranked)));
-            let mean = |values: Vec<f64>| fedsi_metrics::Summary::of(values).map(|spread| spread.mean);
-            let seconds = mean(method.runs.iter().map(|run| run.seconds).collect());
-            let traffic = |bytes: fedsi_fl::wire::Traffic| (bytes.up + bytes.down) as f64 / 1e6;
-            let megabytes = mean(method.runs.iter().map(|run| traffic(run.bytes)).collect());
-            cells.extend([seconds, megabytes].map(|value| plain(number(value, 1))));
-            cells
+        heading.extend(columns.iter().map(|column| column.title.clone()));
+        let row = |(place, label): (usize, String)| {
+            let own = columns.iter().filter_map(|column| column.cells.get(place).cloned());
+            [plain(label)].into_iter().chain(own).collect()
         };
+        let rows = labels.into_iter().enumerate().map(row).collect();
         let unranked = self.unranked().iter().map(|why| format!("not ranked: {why}")).collect();
-        let rows = self.methods.iter().map(row).collect();
-        Table { heading, rows, notes: self.notes(), unranked, differences: self.differences() }
+        let keys: Vec<&str> = columns.iter().map(|column| column.key.as_str()).collect();
+        let is_chosen = matches!(wanted, Columns::Only(_)) || !self.columns.is_empty();
+        let differences = self.differences(|metric| !is_chosen || keys.contains(&metric.key.as_str()));
+        Table { heading, rows, notes: self.notes(&keys), unranked, left_out, differences }
     }
 
     /// The method's title, how many of its runs there are where some failed, and how many clients were scored where
@@ -107,12 +107,13 @@ impl Comparison {
         let runs = (runs != seeds).then(|| format!("{runs} of {seeds} runs"));
         let clients =
             method.standing.shortfall().map(|(scored, tested)| format!("{scored} of {tested} clients"));
-        let parts: Vec<String> = runs.into_iter().chain(clients).collect();
+        let external = method.external.as_ref().map(|_| "external".to_owned());
+        let parts: Vec<String> = external.into_iter().chain(runs).chain(clients).collect();
         if parts.is_empty() { title } else { format!("{title} ({})", parts.join(", ")) }
     }
 
     /// What a reader must know; the marks are each format's own.
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, keys: &[&str]) -> Vec<String> {
         let seeds = self.seeds.len();
         let mut notes = vec![match (self.seeds.first(), self.seeds.last()) {
             (Some(first), Some(last)) if first != last => {
@@ -121,13 +122,23 @@ impl Comparison {
             (Some(only), _) => format!("one seed ({only}): no deviation, no test"),
             (None, _) => "no seeds".to_owned(),
         }];
-        let results = self.methods.iter().flat_map(|method| method.metrics.values());
-        if results.into_iter().any(|result| result.floor.is_some()) {
+        if keys.contains(&"ece_floor") {
             notes.push("floor: the ECE that perfect calibration would have by chance".to_owned());
         }
         let beside =
             if self.jobs > 1 { format!(", with {} runs side by side", self.jobs) } else { String::new() };
-        notes.push(format!("seconds: wall clock of a run{beside}; MB: up and down together, a run"));
+        let costs = [
+            ("seconds", format!("seconds: wall clock of a run{beside}")),
+            ("bytes", "MB: up and down together, a run".to_owned()),
+        ];
+        let costs: Vec<String> =
+            costs.into_iter().filter(|(key, _)| keys.contains(key)).map(|(_, note)| note).collect();
+        if !costs.is_empty() {
+            notes.push(costs.join("; "));
+        }
+        if self.methods.iter().any(|method| method.external.is_some()) {
+            notes.push("external: another tool's predictions of the same test rows".to_owned());
+        }
         if let Some(tuning) = &self.tuning {
             notes.push(format!(
                 "tuned for every method on {:.0}% of the training data, held out: {} rounds, seed {}",
@@ -140,10 +151,11 @@ impl Comparison {
     }
 
     /// Differences of every tested score; none where nothing differs from a reference.
-    fn differences(&self) -> Option<Differences> {
+    fn differences(&self, wanted: impl Fn(&Metric) -> bool) -> Option<Differences> {
+        let tested = || self.metrics.iter().filter(|metric| metric.tested && wanted(metric));
         let title = display_name(&self.reference()?.title);
         let mut rows = Vec::new();
-        for metric in self.metrics.iter().filter(|metric| metric.tested) {
+        for metric in tested() {
             for method in &self.methods {
                 let Some(result) = method.metrics.get(&metric.key) else { continue };
                 let Some(difference) = &result.difference else { continue };
@@ -157,7 +169,7 @@ impl Comparison {
                 rows.push(row);
             }
         }
-        for metric in self.metrics.iter().filter(|metric| metric.tested) {
+        for metric in tested() {
             for method in &self.methods {
                 let Some(result) = method.metrics.get(&metric.key) else { continue };
                 let Some(above) = &result.above_floor else { continue };
@@ -175,7 +187,12 @@ impl Comparison {
             "bootstrap 95%",
             "clients better / worse",
         ];
-        let heading = names.map(str::to_owned).to_vec();
+        let mut heading = names.map(str::to_owned).to_vec();
+        if self.paired_seeds() < MIN_PAIRS {
+            // There is nothing in them.
+            heading.drain(INTERVALS);
+            rows.iter_mut().for_each(|row: &mut Vec<Cell>| drop(row.drain(INTERVALS)));
+        }
         let notes = self.difference_notes(&title);
         (!rows.is_empty()).then(|| Differences {
             title: format!("differences from {title}"),
@@ -206,7 +223,7 @@ impl Comparison {
              accuracy in percentage points"
         )];
         notes.extend(self.better_note());
-        let seeds = self.seeds.len();
+        let seeds = self.paired_seeds();
         if seeds < MIN_PAIRS {
             let plural = if seeds == 1 { "" } else { "s" };
             notes.push(format!("{seeds} seed{plural}: no interval and no test, which need {MIN_PAIRS}"));
@@ -232,13 +249,19 @@ impl Comparison {
     #[must_use]
     pub fn render(&self, format: Format) -> String {
         match format {
-            Format::Plain => self.table().plain(),
-            Format::Markdown => self.table().markdown(),
-            Format::Latex => self.table().latex(),
+            Format::Plain => self.table(Columns::Fit(WIDTH)).plain(WIDTH),
+            Format::Markdown => self.table(Columns::Usual).markdown(),
+            Format::Latex => self.table(Columns::Usual).latex(),
             Format::Csv => self.csv(),
         }
     }
 }
+
+/// Letters of a line in a terminal.
+const WIDTH: usize = 80;
+
+/// The columns of differences that few seeds have nothing in: interval, p, bootstrap.
+const INTERVALS: std::ops::Range<usize> = 3..6;
 
 const fn plain(text: String) -> Cell {
     Cell { text, mark: Mark::None }
@@ -258,7 +281,7 @@ fn scale(metric: &Metric) -> (f64, usize) {
     }
 }
 
-/// `mean ± std`, its floor where it has one, and a mark for the first two ranks and for none.
+/// `mean ± std`, and a mark for the first two ranks and for none.
 fn score(metric: &Metric, result: Option<&MetricResult>, ranked: bool) -> Cell {
     let Some(result) = result else { return plain("-".to_owned()) };
     let (scale, digits) = scale(metric);
@@ -266,9 +289,6 @@ fn score(metric: &Metric, result: Option<&MetricResult>, ranked: bool) -> Cell {
     let mut text = written(result.mean);
     if result.std.is_some() {
         text = format!("{text} ± {}", written(result.std));
-    }
-    if result.floor.is_some() {
-        text = format!("{text} (floor {})", written(result.floor));
     }
     let mark = match result.rank {
         Some(1) => Mark::Best,
@@ -286,14 +306,15 @@ fn difference_row(metric: &Metric, score: &str, method: &MethodResult, found: &D
     let interval = |ends: Option<[f64; 2]>| {
         ends.map_or_else(|| "-".to_owned(), |[low, high]| format!("[{}, {}]", signed(low), signed(high)))
     };
-    // With few seeds it is far too narrow.
-    let bootstrap = found.bootstrap.filter(|_| method.runs.len() >= MIN_PAIRS);
+    // With few seeds a bootstrap's is far too narrow; and nothing is tested, whatever an older version wrote down.
+    let enough = method.runs.len() >= MIN_PAIRS;
+    let bootstrap = found.bootstrap.filter(|_| enough);
     [
         display_name(score),
         display_name(&method.title),
         signed(found.mean),
-        interval(found.interval),
-        p_value(found.p_holm),
+        interval(found.interval.filter(|_| enough)),
+        p_value(found.p_holm.filter(|_| enough)),
         interval(bootstrap),
     ]
     .map(plain)

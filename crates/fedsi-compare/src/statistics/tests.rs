@@ -40,6 +40,7 @@ pub(crate) fn run(seed: u64, scores_of_run: Scores, clients: &[f64]) -> Summary 
         coverage: None,
         clients: clients.iter().enumerate().map(client).collect(),
         classes: Vec::new(),
+        details: fedsi_run::ScoreDetails::default(),
         posterior: None,
         modes: None,
         calibration: fedsi_fl::calibration::Calibration::default(),

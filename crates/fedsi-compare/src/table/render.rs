@@ -9,16 +9,35 @@ impl Table {
         self.rows.iter().flatten().any(|cell| cell.mark == Mark::Unranked)
     }
 
-    pub(super) fn plain(&self) -> String {
+    /// For a terminal of so many columns: notes are broken there, and columns of differences that go beyond are left out
+    /// and named.
+    pub(super) fn plain(&self, width: usize) -> String {
         let mut text = plain_grid(&self.heading, &self.rows, 1);
+        let wrapped = |text: &mut String, note: &str| wrap(text, note, width);
         let unranked = if self.has_unranked() { ", - not ranked" } else { "" };
         let _ = writeln!(text, "\n* best, + second best{unranked}; as observed, which tests nothing");
         for note in self.notes.iter().chain(&self.unranked) {
-            let _ = writeln!(text, "{note}");
+            wrapped(&mut text, note);
         }
         if let Some(Differences { title, heading, rows, notes }) = &self.differences {
-            let _ = write!(text, "\n{title}:\n\n{}\n", plain_grid(heading, rows, 2));
-            notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+            // From the right, until it fits; the score, the method and the difference stay.
+            let mut shown = heading.len();
+            let first = |shown: usize| {
+                let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row[..shown].to_vec()).collect();
+                plain_grid(&heading[..shown], &rows, 2)
+            };
+            let fits = |grid: &str| grid.lines().all(|line| line.chars().count() <= width);
+            while shown > 3 && !fits(&first(shown)) {
+                shown -= 1;
+            }
+            let _ = write!(text, "\n{title}:\n\n{}\n", first(shown));
+            notes.iter().for_each(|note| wrapped(&mut text, note));
+            if shown < heading.len() {
+                wrapped(
+                    &mut text,
+                    &format!("on the page and in compare.json: {}", heading[shown..].join(", ")),
+                );
+            }
         }
         text
     }
@@ -58,6 +77,24 @@ impl Table {
         }
         text
     }
+}
+
+/// A note in lines of at most so many letters, those after the first set in.
+fn wrap(text: &mut String, note: &str, width: usize) {
+    let mut length = 0;
+    for word in note.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > width {
+            text.push_str("\n  ");
+            length = 2;
+        } else if length > 0 {
+            text.push(' ');
+            length += 1;
+        }
+        text.push_str(word);
+        length += letters;
+    }
+    text.push('\n');
 }
 
 /// Columns as wide as they need to be: this many of words, then numbers to the right.

@@ -13,7 +13,7 @@ impl Comparison {
         let mut heading: Vec<String> = ["method", "title", "runs"].map(str::to_owned).to_vec();
         self.metrics.iter().for_each(|metric| heading.extend(metric_heading(metric)));
         heading.extend(["reference", "seconds", "bytes_up", "bytes_down"].map(str::to_owned));
-        heading.extend(["scored_clients", "tested_clients", "unranked"].map(str::to_owned));
+        heading.extend(["scored_clients", "tested_clients", "unranked", "external"].map(str::to_owned));
         let mut rows = vec![heading];
         rows.extend(self.methods.iter().map(|method| self.csv_row(method)));
         // A writer into memory has nothing to fail at, and all rows are equally long.
@@ -31,18 +31,19 @@ impl Comparison {
             row.extend(metric_cells(metric, &result));
         }
         row.push(self.reference.as_deref().map(|name| csv_text(name).into_owned()).unwrap_or_default());
-        let mean = |of: fn(&RunResult) -> f64| {
-            text(fedsi_metrics::Summary::of(method.runs.iter().map(of)).map(|spread| spread.mean))
+        let mean = |of: fn(&RunResult) -> Option<f64>| {
+            text(fedsi_metrics::Summary::of(method.runs.iter().filter_map(of)).map(|spread| spread.mean))
         };
         row.extend([
             mean(|run| run.seconds),
-            mean(|run| run.bytes.up as f64),
-            mean(|run| run.bytes.down as f64),
+            mean(|run| Some(run.bytes?.up as f64)),
+            mean(|run| Some(run.bytes?.down as f64)),
         ]);
         let count = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
         let standing = &method.standing;
         row.extend([count(standing.scored_clients), count(standing.tested_clients)]);
         row.push(standing.unranked.clone().unwrap_or_default());
+        row.push(method.external.is_some().to_string());
         row
     }
 }

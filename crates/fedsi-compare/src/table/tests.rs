@@ -34,6 +34,7 @@ fn comparison() -> Comparison {
                 title: (*title).to_owned(),
                 source: String::new(),
                 evaluated: String::new(),
+                external: None,
                 failures: (runs.len() < 5)
                     .then(|| Failure { seed: 5, reason: "lost".to_owned() })
                     .into_iter()
@@ -45,8 +46,8 @@ fn comparison() -> Comparison {
                         folder: String::new(),
                         scores: run.scores,
                         coverage: Some(run.coverage()),
-                        seconds: run.seconds.total,
-                        bytes: run.bytes,
+                        seconds: Some(run.seconds.total),
+                        bytes: Some(run.bytes),
                         peak_rss_bytes: None,
                     })
                     .collect(),
@@ -65,6 +66,8 @@ fn comparison() -> Comparison {
         version: "0".to_owned(),
         metrics: kinds,
         reference: Some("fed_two & co".to_owned()),
+        columns: Vec::new(),
+        missing: Vec::new(),
         tuning: None,
         methods: results.collect(),
     }
@@ -73,26 +76,33 @@ fn comparison() -> Comparison {
 #[test]
 fn plain_text() {
     let expected = "\
-method                                    accuracy %                NLL    seconds   MB
-FedOne                                  90.00 ± 1.58 +  0.3000 ± 0.0071 *      4.0  3.0
-Fed_Two & Co                            92.00 ± 2.00 *  0.4000 ± 0.0000 +      4.0  3.0
-a|b, \"c\" (4 of 5 runs, 4 of 8 clients)  99.00 ± 0.00 -  0.1000 ± 0.0000 -      4.0  3.0
+method                                    accuracy %                NLL     MB
+FedOne                                  90.00 ± 1.58 +  0.3000 ± 0.0071 *  3.0
+Fed_Two & Co                            92.00 ± 2.00 *  0.4000 ± 0.0000 +  3.0
+a|b, \"c\" (4 of 5 runs, 4 of 8 clients)  99.00 ± 0.00 -  0.1000 ± 0.0000 -  3.0
 
 * best, + second best, - not ranked; as observed, which tests nothing
 mean ± standard deviation over 5 seeds (1 to 5)
-seconds: wall clock of a run, with 2 runs side by side; MB: up and down together, a run
-not ranked: a|b, \"c\": it has no complete run with seed 5; 4 of 8 clients scored over all its runs, accuracy 99.00% over those, 45.00% if the others count as wrong
+MB: up and down together, a run
+not ranked: a|b, \"c\": it has no complete run with seed 5; 4 of 8 clients scored
+  over all its runs, accuracy 99.00% over those, 45.00% if the others count as
+  wrong
 
 differences from Fed_Two & Co:
 
-score     method        difference        95% interval  p (Holm)  bootstrap 95%  clients better / worse
-accuracy  FedOne             -2.00      [-2.88, -1.12]     0.003              -                   0 / 0
-NLL       FedOne  -0.1000 (-25.0%)  [-0.1088, -0.0912]    <0.001              -                   0 / 0
+score     method        difference        95% interval  p (Holm)  bootstrap 95%
+accuracy  FedOne             -2.00      [-2.88, -1.12]     0.003              -
+NLL       FedOne  -0.1000 (-25.0%)  [-0.1088, -0.0912]    <0.001              -
 
-difference: the method's score less Fed_Two & Co's, paired by seed, mean over seeds, and as a share of Fed_Two & Co's; of accuracy in percentage points
+difference: the method's score less Fed_Two & Co's, paired by seed, mean over
+  seeds, and as a share of Fed_Two & Co's; of accuracy in percentage points
 above 0 is better by accuracy; below 0 is better by NLL
-95% interval: Student's, paired over seeds, each with clients of its own, not corrected for the number of methods; bootstrap: seeds and clients within them resampled; a dash: the same difference on every seed, or no predictions
-p: paired two-sided t-test over seeds, after Holm's correction for the methods tested by a score
+95% interval: Student's, paired over seeds, each with clients of its own, not
+  corrected for the number of methods; bootstrap: seeds and clients within them
+  resampled; a dash: the same difference on every seed, or no predictions
+p: paired two-sided t-test over seeds, after Holm's correction for the methods
+  tested by a score
+on the page and in compare.json: clients better / worse
 ";
     assert_eq!(comparison().render(Format::Plain), expected);
 }
@@ -177,17 +187,21 @@ fn ece_stands_beside_its_floor_and_few_seeds_have_no_interval() {
     comparison.metrics.push(ece);
     comparison.methods[1].metrics.insert("ece".to_owned(), result);
     let text = comparison.render(Format::Plain);
-    assert!(text.contains("0.0061 ± 0.0008 (floor 0.0019)"), "{text}");
-    let row =
-        "ECE over floor  Fed_Two & Co           +0.0042  [+0.0010, +0.0074]     0.020  [+0.0000, +0.1000]";
+    let heading = text.lines().next().unwrap();
+    assert!(
+        heading.contains("ECE") && heading.contains("floor") && text.contains("0.0061 ± 0.0008  0.0019"),
+        "{text}"
+    );
+    let row = "ECE over floor  Fed_Two & Co           +0.0042  [+0.0010, +0.0074]     0.020";
     assert!(text.contains(row), "{text}");
     let csv = comparison.render(Format::Csv);
     assert!(csv.contains("ece_floor,ece_over_floor_difference,ece_over_floor_low,"), "{csv}");
     // An interval of the bootstrap over few seeds is too narrow to be shown.
     comparison.seeds.truncate(4);
     comparison.methods.iter_mut().for_each(|method| method.runs.truncate(4));
-    let few = comparison.table().differences.unwrap();
-    assert!(few.rows.iter().all(|row| row[5].text == "-"), "{few:?}");
+    let few = comparison.table(Columns::Usual).differences.unwrap();
+    assert_eq!(few.heading, ["score", "method", "difference", "clients better / worse"]);
+    assert!(few.rows.iter().all(|row| row.len() == 4), "{few:?}");
     assert_eq!(few.notes[2], "4 seeds: no interval and no test, which need 5");
 }
 
@@ -198,15 +212,15 @@ fn csv_reads_back() {
     let heading: Vec<String> = lines.headers().unwrap().iter().map(str::to_owned).collect();
     assert_eq!(heading[..5], ["method", "title", "runs", "accuracy_mean", "accuracy_std"]);
     assert_eq!(
-        heading[heading.len() - 6..],
-        ["seconds", "bytes_up", "bytes_down", "scored_clients", "tested_clients", "unranked"]
+        heading[heading.len() - 7..],
+        ["seconds", "bytes_up", "bytes_down", "scored_clients", "tested_clients", "unranked", "external"]
     );
     let rows: Vec<csv::StringRecord> = lines.records().map(Result::unwrap).collect();
     let cell = |row: usize, name: &str| &rows[row][heading.iter().position(|found| found == name).unwrap()];
     assert_eq!([cell(2, "title"), cell(2, "runs"), cell(2, "accuracy_rank")], ["a|b, \"c\"", "4", ""]);
     assert_eq!(
-        rows[2].iter().skip(heading.len() - 3).collect::<Vec<_>>(),
-        ["4", "8", "it has no complete run with seed 5"]
+        rows[2].iter().skip(heading.len() - 4).collect::<Vec<_>>(),
+        ["4", "8", "it has no complete run with seed 5", "false"]
     );
     assert!((cell(1, "accuracy_mean").parse::<f64>().unwrap() - 0.92).abs() < 1e-15);
     assert_eq!([cell(0, "accuracy_rank"), cell(0, "reference"), cell(1, "nll_p")], ["2", "fed_two & co", ""]);

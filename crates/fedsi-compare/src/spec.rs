@@ -1,0 +1,37 @@
+//! What is to be compared.
+
+use std::path::PathBuf;
+
+use fedsi_fl::methods::Method;
+use toml::Table;
+
+use crate::external::ExternalMethod;
+use crate::plan::Settings;
+
+/// What is to be compared, and where.
+pub struct CompareSpec<'a> {
+    /// The methods, from [`methods`](crate::plan::methods).
+    pub methods: Vec<&'static Method>,
+    /// How many seeds, from the settings' own on.
+    pub seeds: usize,
+    /// Other tools' predictions of the same test rows.
+    pub with: Vec<ExternalMethod>,
+    /// The columns that tables are to have; all where empty.
+    pub columns: Vec<String>,
+    /// The name of the method that the others are tested against; `fedsi` where it is compared, else the first.
+    pub reference: Option<&'a str>,
+    /// Whether to tune first.
+    pub tune: bool,
+    /// Rounds of a trial, where not a quarter of a run's.
+    pub tune_rounds: Option<usize>,
+    /// Runs side by side; 0: as many as cores and memory allow.
+    pub jobs: usize,
+    /// The folder; `runs/compare-DATASET-SIZE` where none is given.
+    pub out: Option<PathBuf>,
+    /// Whether finished runs with other settings are replaced.
+    pub force: bool,
+    /// The user's settings.
+    pub settings: &'a Settings<'a>,
+    /// The same as they were given, for `compare.toml`.
+    pub given: Table,
+}

@@ -12,6 +12,8 @@ use fedsi_run::report_data::{REPORT_DATA, REPORT_DATA_0_1, ReportData, read_repo
 use fedsi_run::saved::verify_digest;
 
 use crate::ReportError;
+use crate::data_summary::DataSummary;
+use crate::ood::OodReport;
 
 /// What a run wrote, read.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub struct RunFiles {
     pub owners: Vec<usize>,
     /// `report_data.safetensors`; the oldest runs have none.
     pub report_data: Option<ReportData>,
+    /// `data.json`, of runs on tables.
+    pub(crate) data: Option<DataSummary>,
+    /// `ood.json`, where `fedsi ood` was asked for.
+    pub(crate) ood: Option<OodReport>,
 }
 
 impl RunFiles {
@@ -46,7 +52,7 @@ impl RunFiles {
                 } else if has("config.toml") {
                     "holds a run that is not complete (it has no summary.json)"
                 } else if has("compare.toml") {
-                    "holds a comparison that is not complete (it has no compare.json)"
+                    "holds a comparison that is not complete (it has no compare.json), and none of its runs is"
                 } else {
                     "is no folder of a run or of a comparison (it has no summary.json and no compare.json)"
                 };
@@ -75,9 +81,14 @@ impl RunFiles {
         }
         let (predictions, owners) = predictions(&folder.join("predictions.safetensors"))?;
         let report_data = report_data(folder)?;
-        // Runs of 0.1 have fewer scores.
-        summary.complete_scores(&predictions, &owners, report_data.as_ref().map(|found| &*found.classes));
-        Ok(Self { summary, rounds, config, predictions, owners, report_data })
+        // Runs of 0.1 have fewer scores, and those of 0.2 no intervals.
+        let names = report_data.as_ref().map(|found| &*found.classes);
+        summary.complete_scores(&predictions, &owners, names);
+        let training_counts =
+            |client: usize| report_data.as_ref().and_then(|found| found.train.get(client).cloned());
+        summary.complete_details(&predictions, &owners, names, &training_counts);
+        let (data, ood) = (DataSummary::read(folder), OodReport::read(folder));
+        Ok(Self { summary, rounds, config, predictions, owners, report_data, data, ood })
     }
 }
 

@@ -1,253 +1,234 @@
-//! The top of a run's page: accuracy, calibration, and the clients with the worst scores.
+//! The top of a run's page: what its scores allow to say, and the clients that differ from the rest.
 
 use fedsi_fl::client::Predictions;
 use fedsi_fl::scores::Scores;
-use fedsi_metrics::AbstentionGoal;
-use fedsi_run::{ClientScores, Summary};
+use fedsi_metrics::{AbstentionGoal, worst_tenth};
+use fedsi_run::Summary;
 
 use crate::RunFiles;
+use crate::client_verdict::{ClientFindings, FlaggedClient};
+use crate::ood::OodReport;
+use crate::run_verdict::{confidence_gap, interval_note, over_clients, run_levels, run_verdict};
 use crate::series::RunSeries;
-
-/// One large number with what it means.
-pub(crate) struct Tile {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) note: String,
-}
+use crate::tile::Tile;
+use crate::words::{digits_for, number_range, percent, percent_range, points, points_range};
 
 /// What the top of the page says.
 pub(crate) struct Headline {
-    /// One sentence.
-    pub(crate) verdict: String,
+    /// Sentences, the most important first.
+    pub(crate) verdict: Vec<String>,
     /// One sentence where the scores are not of all clients.
     pub(crate) unscored: Option<String>,
     pub(crate) tiles: Vec<Tile>,
-    /// Clients with the worst scores or without any, and why.
+    /// What the intervals are of.
+    pub(crate) intervals: Option<&'static str>,
+    /// Clients without scores, and those that differ from the rest by more than chance.
     pub(crate) flagged: Vec<FlaggedClient>,
+    /// What is to be said of the others.
+    pub(crate) others: Vec<String>,
 }
 
-/// A client with a bad score or none.
-pub(crate) struct FlaggedClient {
-    pub(crate) id: usize,
-    pub(crate) name: String,
-    pub(crate) reason: String,
-}
-
-/// A calibration error that changes no decision.
-const GOOD: f64 = 0.02;
-/// One that is noticed.
-const FAIR: f64 = 0.05;
 /// Clients without test data named one by one.
 const MAX_UNTESTED: usize = 3;
+
 impl Headline {
-    pub(crate) fn of(files: &RunFiles, series: Option<&RunSeries>) -> Self {
-        let (verdict, tiles) = match (&files.summary.scores, series) {
-            (Scores::Classification { .. }, Some(RunSeries::Classes { .. })) => classes(files, series),
-            (Scores::Regression { .. }, Some(RunSeries::Values { .. })) => {
-                values(&files.summary.scores, files.predictions.len())
-            }
-            _ => ("No client has test data: nothing was evaluated.".to_owned(), Vec::new()),
+    pub(crate) fn of(files: &RunFiles, series: Option<&RunSeries>, clients: &mut ClientFindings) -> Self {
+        let summary = &files.summary;
+        let mut verdict = run_verdict(summary);
+        let tiles = match series {
+            _ if verdict.is_empty() => Vec::new(),
+            Some(RunSeries::Classes { pooled, .. }) => classes(files, pooled.unseen_auroc),
+            Some(RunSeries::Values { .. }) => values(summary),
+            None => Vec::new(),
         };
-        let unscored = files.summary.unscored_sentence().map(|sentence| format!("{sentence}."));
-        Self { verdict, unscored, tiles, flagged: flagged(&files.summary) }
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", 100.0 * share)
-}
-
-fn classes(files: &RunFiles, series: Option<&RunSeries>) -> (String, Vec<Tile>) {
-    let (
-        Scores::Classification {
-            accuracy: Some(accuracy),
-            ece: Some(ece),
-            mce_1pct,
-            aurc,
-            ece_floor,
-            ece_floor_std,
-            ..
-        },
-        Some(RunSeries::Classes { pooled, .. }),
-    ) = (files.summary.scores, series)
-    else {
-        return ("Nothing was evaluated.".to_owned(), Vec::new());
-    };
-    let over = pooled.overconfidence();
-    // Below this an error is what chance gives a calibrated model.
-    let noise = ece_floor.zip(ece_floor_std).map_or(0.0, |(mean, deviation)| mean + 2.0 * deviation);
-    let verdict = match ece {
-        _ if ece > GOOD && ece <= noise => "too few test samples to tell its calibration from a perfect one",
-        _ if ece <= GOOD => "well calibrated: its confidence can be trusted",
-        _ if ece <= FAIR && over > 0.0 => "slightly overconfident",
-        _ if ece <= FAIR => "slightly underconfident",
-        _ if over > 0.0 => "overconfident: its confidence is too high to be trusted",
-        _ => "underconfident: its confidence is too low",
-    };
-    let direction = match over {
-        _ if over >= 0.0005 => "overconfident",
-        _ if over <= -0.0005 => "underconfident",
-        _ => "calibrated on average",
-    };
-    // No sign before a zero.
-    let over = if over.abs() < 0.0005 { 0.0 } else { over };
-    let coverage = files.summary.coverage();
-    let note = match (coverage.scored_clients, coverage.total_clients, coverage.accuracy_all) {
-        (scored, all, _) if scored == all => "mean over clients".to_owned(),
-        (scored, all, Some(over_all)) if scored < coverage.tested_clients => format!(
-            "mean over the {scored} of {all} clients that were scored; {} if the others count as wrong",
-            percent(over_all)
-        ),
-        (scored, all, _) => format!("mean over the {scored} of {all} clients with test data"),
-    };
-    let mut tiles = vec![
-        Tile { name: "accuracy".to_owned(), value: percent(accuracy), note },
-        Tile {
-            name: "calibration error".to_owned(),
-            value: format!("{ece:.4}"),
-            note: format!(
-                "ECE{}; largest gap {:.2}",
-                floor_note(ece_floor, ece_floor_std),
-                mce_1pct.unwrap_or(0.0)
-            ),
-        },
-        Tile {
-            name: "confidence minus accuracy".to_owned(),
-            value: format!("{:+.1}", 100.0 * over),
-            note: format!("percentage points: {direction}"),
-        },
-    ];
-    if let Some(aurc) = aurc {
-        tiles.push(Tile {
-            name: "AURC".to_owned(),
-            value: format!("{aurc:.5}"),
-            note: "mean error rate over all coverages, the surest answered first; 0 is perfect".to_owned(),
-        });
-    }
-    tiles.extend(abstention(&files.predictions));
-    if let Some(area) = pooled.unseen_auroc {
-        tiles.push(Tile {
-            name: "detection of unseen classes".to_owned(),
-            value: format!("{area:.2}"),
-            note: "AUROC of entropy, 1 is perfect, 0.5 is chance".to_owned(),
-        });
-    }
-    let over = if coverage.scored_clients < coverage.tested_clients {
-        " over the clients that were scored"
-    } else {
-        ""
-    };
-    (format!("Accuracy {}{over}; {verdict}.", percent(accuracy)), tiles)
-}
-
-/// What perfect calibration would have by chance.
-fn floor_note(mean: Option<f64>, deviation: Option<f64>) -> String {
-    match (mean, deviation) {
-        (Some(mean), Some(deviation)) => {
-            format!("; floor {mean:.4} ± {deviation:.4}: what perfect calibration has by chance")
+        if verdict.is_empty() {
+            verdict.push("No client has test data that could be scored: nothing was evaluated.".to_owned());
         }
-        _ => ", 0 is perfect".to_owned(),
+        let mut flagged = unscored(summary);
+        flagged.append(&mut clients.flagged);
+        let mut others = Vec::new();
+        if clients.compared > 1 && flagged.is_empty() {
+            others.push(format!(
+                "None of {} clients differs from the others by more than chance.",
+                clients.compared
+            ));
+        }
+        others.extend(clients.too_few_sentence());
+        Self {
+            verdict,
+            unscored: summary.unscored_sentence().map(|sentence| format!("{sentence}.")),
+            tiles,
+            intervals: interval_note(summary),
+            flagged,
+            others,
+        }
     }
 }
 
-/// What abstaining on a fifth is worth: thresholds from half of the samples, judged on the other half.
+fn tile(name: &str, value: String, note: impl Into<String>) -> Tile {
+    Tile { name: name.to_owned(), value, note: note.into() }
+}
+
+/// `; 95% interval 0.0012 to 0.0034`, or nothing.
+fn interval(ends: Option<[f64; 2]>, words: impl Fn([f64; 2]) -> String) -> String {
+    ends.map_or_else(String::new, |ends| format!("; 95% interval {}", words(ends)))
+}
+
+fn classes(files: &RunFiles, unseen_auroc: Option<f64>) -> Vec<Tile> {
+    let (summary, details) = (&files.summary, &files.summary.details);
+    let Scores::Classification {
+        accuracy: Some(accuracy),
+        ece: Some(ece),
+        mce_1pct,
+        aurc,
+        ece_floor,
+        balanced_accuracy,
+        ..
+    } = summary.scores
+    else {
+        return Vec::new();
+    };
+    let note = format!("{}{}", over_clients(summary), interval(details.interval("accuracy"), percent_range));
+    let mut tiles = vec![tile("accuracy", percent(accuracy), note)];
+    if let Some(majority) = details.majority_accuracy {
+        let above = interval(details.interval("above_majority"), |ends| {
+            format!("of the difference {}", points_range(ends))
+        });
+        let note = format!(
+            "accuracy of always answering a client's most frequent class, {}{above}",
+            over_clients(summary)
+        );
+        tiles.push(tile("most frequent class", percent(majority), note));
+    }
+    if let Some(balanced) = balanced_accuracy {
+        let note = format!(
+            "mean recall over classes, all test rows{}",
+            interval(details.interval("balanced_accuracy"), percent_range)
+        );
+        tiles.push(tile("balanced accuracy", percent(balanced), note));
+    }
+    tiles.extend(worst(summary));
+    if let Some((found, gap, ends)) = confidence_gap(summary) {
+        let note = format!("points, all test rows: {}; 95% interval {}", found.word(), points_range(ends));
+        tiles.push(tile("confidence minus accuracy", points(gap), note));
+    }
+    let floor = ece_floor.map_or_else(String::new, |floor| format!("; {floor:.4} by chance alone"));
+    let gap = mce_1pct
+        .map_or_else(String::new, |gap| format!("; largest gap of bins with 1% of the rows {gap:.2}"));
+    let ends = interval(details.interval("ece"), |ends| number_range(ends, 4));
+    tiles.push(tile(
+        "calibration error",
+        format!("{ece:.4}"),
+        format!("ECE, all test rows{ends}{floor}{gap}"),
+    ));
+    tiles.extend(abstention(&files.predictions));
+    if let Some(aurc) = aurc {
+        let ends = interval(details.interval("aurc"), |ends| number_range(ends, 4));
+        let note =
+            format!("mean error rate over all coverages, the surest answered first; 0 is perfect{ends}");
+        tiles.push(tile("AURC", format!("{aurc:.4}"), note));
+    }
+    if let Some(area) = details.auroc {
+        let note = "one class against the rest, mean over classes; 1 is perfect, 0.5 is chance";
+        tiles.push(tile("AUROC", format!("{area:.3}"), note));
+    }
+    tiles.extend(detection(files.ood.as_ref(), unseen_auroc));
+    tiles
+}
+
+/// What the worst tenth of clients get.
+fn worst(summary: &Summary) -> Option<Tile> {
+    let (mean, count) = worst_tenth(summary.clients.iter().filter_map(|client| client.scores.accuracy()))?;
+    let scored = summary.coverage().scored_clients;
+    let whom = match count {
+        1 => "the lowest of".to_owned(),
+        _ => format!("mean of the {count} lowest of"),
+    };
+    (scored > 1).then(|| {
+        let note = format!("accuracy, {whom} {scored} clients; lower than the mean by chance as well");
+        tile("worst tenth of clients", percent(mean), note)
+    })
+}
+
+/// How well samples of classes that a client never saw are told from its own.
+fn detection(ood: Option<&OodReport>, unseen_auroc: Option<f64>) -> Option<Tile> {
+    let measured = ood.and_then(|report| report.sets.iter().find(|set| set.inputs == "unseen classes"));
+    let name = "detection of unseen classes";
+    if let Some((set, strangeness)) = measured.and_then(|set| Some((set, set.auroc_strangeness?))) {
+        let entropy = set.auroc_entropy.map_or_else(String::new, |area| format!("; of entropy {area:.2}"));
+        let note = format!("AUROC of strangeness{entropy} (fedsi ood); 1 is perfect, 0.5 is chance");
+        return Some(tile(name, format!("{strangeness:.2}"), note));
+    }
+    let note = "AUROC of entropy; 1 is perfect, 0.5 is chance. That of strangeness: fedsi ood";
+    unseen_auroc.map(|area| tile(name, format!("{area:.2}"), note))
+}
+
+/// What abstaining on a fifth is worth: thresholds from half of the rows, evaluated on the other half.
 fn abstention(predictions: &Predictions) -> Option<Tile> {
     let Predictions::Classes { classes, probabilities, labels } = predictions else { return None };
     let rows = fedsi_metrics::Predictions::new(probabilities, labels, *classes).ok()?;
     let (uncertainty, correct): (Vec<f64>, Vec<bool>) =
         rows.rows().map(|row| (1.0 - row.confidence(), row.is_correct())).unzip();
-    let judged =
-        fedsi_metrics::cross_fitted(&uncertainty, &correct, AbstentionGoal::Coverage(0.8)).ok()??;
-    Some(Tile {
-        name: "error rate at 80% coverage".to_owned(),
-        value: percent(judged.risk()?),
-        note: format!(
-            "{} at full coverage; thresholds from half of the samples, judged on the other half, where they answer {}",
-            percent(1.0 - rows.accuracy()?),
-            percent(judged.coverage())
-        ),
-    })
+    let found = fedsi_metrics::cross_fitted(&uncertainty, &correct, AbstentionGoal::Coverage(0.8)).ok()??;
+    let wrong = interval(fedsi_metrics::wilson(found.wrong, found.answered), percent_range);
+    let note = format!(
+        "all test rows{wrong}; {} when all are answered. Thresholds from half of the rows, evaluated on the other half, where \
+         they answer {}",
+        percent(1.0 - rows.accuracy()?),
+        percent(found.coverage())
+    );
+    Some(tile("error rate at 80% coverage", percent(found.risk()?), note))
 }
 
-fn values(scores: &Scores, samples: usize) -> (String, Vec<Tile>) {
-    let Scores::Regression {
-        rmse: Some(rmse),
-        mae: Some(mae),
-        nll: Some(nll),
-        coverage_90: Some(inside),
-        ..
-    } = *scores
-    else {
-        return ("Nothing was evaluated.".to_owned(), Vec::new());
+fn values(summary: &Summary) -> Vec<Tile> {
+    let details = &summary.details;
+    let Scores::Regression { rmse: Some(rmse), mae: Some(mae), nll: Some(nll), .. } = summary.scores else {
+        return Vec::new();
     };
-    // Two standard errors of a coverage of 0.9 over this many samples.
-    let chance = 2.0 * (0.9 * 0.1 / samples.max(1) as f64).sqrt();
-    let verdict = match inside - 0.9 {
-        gap if gap.abs() <= chance.max(0.03) => "its intervals are calibrated",
-        gap if gap < 0.0 => "its intervals are too narrow: overconfident",
-        _ => "its intervals are too wide: underconfident",
+    let error = |name: &str, key: &str, value: f64, words: &str| {
+        let digits = digits_for(value);
+        let ends = interval(details.interval(key), |ends| number_range(ends, digits));
+        tile(name, format!("{value:.digits$}"), format!("{words}, in the data's unit{ends}"))
     };
-    let tile =
-        |name: &str, value: String, note: &str| Tile { name: name.to_owned(), value, note: note.to_owned() };
-    let tiles = vec![
-        tile("typical error (RMSE)", format!("{rmse:.3}"), "in the data's unit"),
-        tile("mean absolute error", format!("{mae:.3}"), "in the data's unit"),
-        tile("inside the 90% interval", percent(inside), "90% is perfect"),
-        tile("negative log likelihood", format!("{nll:.3}"), "lower is better"),
+    let mut tiles = vec![
+        error("RMSE", "rmse", rmse, "root of the mean squared error"),
+        error("MAE", "mae", mae, "mean absolute error"),
     ];
-    (format!("RMSE {rmse:.3}; {verdict}."), tiles)
+    for found in run_levels(summary) {
+        let name = format!("inside the {:.0}% interval", 100.0 * found.level);
+        tiles.push(tile(
+            &name,
+            percent(found.share),
+            format!("95% interval {}", percent_range(found.interval)),
+        ));
+    }
+    let ends = interval(details.interval("nll"), |ends| number_range(ends, 3));
+    tiles.push(tile("NLL", format!("{nll:.3}"), format!("negative log likelihood, lower is better{ends}")));
+    tiles
 }
 
-/// The weakest, the least calibrated, and those that were not evaluated.
-fn flagged(summary: &Summary) -> Vec<FlaggedClient> {
-    let clients = &summary.clients;
-    let worst = |of: &dyn Fn(&ClientScores) -> Option<f64>| {
-        let scored = clients.iter().filter_map(|client| Some((client, of(client)?)));
-        scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)))
+/// Clients that were not evaluated: they are what the scores do not show.
+fn unscored(summary: &Summary) -> Vec<FlaggedClient> {
+    let flag = |client: &fedsi_run::ClientScores, reason: String| FlaggedClient {
+        id: client.id,
+        name: client.label(),
+        reason,
     };
-    let mut all = Vec::new();
-    let mut add = |client: &ClientScores, reason: String| {
-        all.push(FlaggedClient { id: client.id, name: client.label(), reason });
-    };
-    // Those that failed first: they are what the scores do not show.
     let (failed, more) = summary.unscored_clients();
-    for (place, (client, reason)) in failed.iter().enumerate() {
-        let more = if more > 0 && place + 1 == failed.len() {
-            format!("; {more} more clients could not be scored")
-        } else {
-            String::new()
-        };
-        add(client, format!("not scored: {reason}{more}"));
-    }
-    for client in clients.iter().filter(|client| client.samples == 0).take(MAX_UNTESTED) {
-        add(client, format!("not scored: {}", client.unscored_reason()));
-    }
-    if summary.coverage().scored_clients > 1 {
-        if let Some((client, wrong)) = worst(&|client| client.scores.accuracy().map(|right| 1.0 - right)) {
-            add(client, format!("lowest accuracy, {}", percent(1.0 - wrong)));
-        }
-        if let Some((client, ece)) = worst(&|client| match client.scores {
-            Scores::Classification { ece, .. } => ece,
-            Scores::Regression { .. } => None,
-        }) {
-            let floor = match client.scores {
-                Scores::Classification { ece_floor: Some(floor), .. } => format!(" (floor {floor:.3})"),
-                _ => String::new(),
+    let last = failed.len();
+    let mut all: Vec<FlaggedClient> = failed
+        .iter()
+        .enumerate()
+        .map(|(place, (client, reason))| {
+            let more = if more > 0 && place + 1 == last {
+                format!("; {more} more clients could not be scored")
+            } else {
+                String::new()
             };
-            add(client, format!("largest calibration error, {ece:.3}{floor}"));
-        }
-        if let Some((client, rmse)) = worst(&|client| match client.scores {
-            Scores::Regression { rmse, .. } => rmse,
-            Scores::Classification { .. } => None,
-        }) {
-            add(client, format!("largest error, RMSE {rmse:.3}"));
-        }
-        if let Some((client, gap)) = worst(&|client| match client.scores {
-            Scores::Regression { coverage_90, .. } => coverage_90.map(|inside| (inside - 0.9).abs()),
-            Scores::Classification { .. } => None,
-        }) {
-            add(client, format!("its 90% intervals miss their level by {:.1} points", 100.0 * gap));
-        }
-    }
+            flag(client, format!("not scored: {reason}{more}"))
+        })
+        .collect();
+    let untested = summary.clients.iter().filter(|client| client.samples == 0).take(MAX_UNTESTED);
+    all.extend(untested.map(|client| flag(client, format!("not scored: {}", client.unscored_reason()))));
     all
 }

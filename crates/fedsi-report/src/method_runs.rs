@@ -80,7 +80,9 @@ impl MethodRuns {
         let mut method_runs = Self::default();
         let (mut loss, mut held_out, mut pool) = (Means::default(), Means::default(), Pool::Empty);
         for run in &method.runs {
-            match rounds(folder, run) {
+            // Another tool's rounds, if it has any, are its own.
+            let records = if method.external.is_some() { Ok(Vec::new()) } else { rounds(folder, run) };
+            match records {
                 Ok(records) => {
                     for record in &records {
                         loss.add(record.round, record.train_loss);

@@ -66,6 +66,8 @@ fn run(predictions: Predictions, report_data: ReportData) -> RunFiles {
         predictions,
         owners,
         report_data: Some(report_data),
+        data: None,
+        ood: None,
     }
 }
 
@@ -84,12 +86,16 @@ fn classification() -> RunFiles {
         label: 1,
         probabilities: vec![0.5, 0.25, 0.25],
         pixels: vec![0, 80, 160, 255],
+        id: None,
+        row: None,
+        cells: Vec::new(),
     };
     let report_data = ReportData {
         classes: ["ant", "bee", "cat"].map(str::to_owned).into(),
         train: vec![vec![5, 0, 5], vec![0, 9, 1], vec![3, 3, 4]],
         test: vec![vec![20, 0, 0]; 3],
         image: Some([1, 2, 2]),
+        columns: Vec::new(),
         samples: vec![sample(SampleKind::LeastCertain), sample(SampleKind::ConfidentlyWrong)],
         foreign: vec![ForeignEntropies { client: 0, entropies: vec![0.9, 1.0] }],
         selection: Some(Selection {

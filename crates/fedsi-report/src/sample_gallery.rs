@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fedsi_data::{display_name, shortened};
 use fedsi_metrics::entropy;
 use fedsi_run::report_data::{ReportData, SAMPLES_OF_A_KIND, Sample, SampleKind};
 use serde::Serialize;
@@ -10,6 +11,9 @@ use crate::{ReportError, image};
 
 /// Classes whose probabilities a card shows.
 const CLASSES_SHOWN: usize = 3;
+
+/// Letters of a cell that a card shows.
+const CELL: usize = 40;
 
 /// What all clients' pictures may take of the page, in bytes; clients beyond that have their numbers alone.
 const MAX_BYTES: usize = 900_000;
@@ -32,6 +36,15 @@ pub(crate) struct Card {
     /// How strange its input is to the model, in tenths of a standard deviation.
     #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
     pub(crate) strangeness: Option<i32>,
+    /// What the data calls it.
+    #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Its row within the data, counted from 0 as in `predictions.csv`.
+    #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
+    pub(crate) row: Option<usize>,
+    /// Its cells as the table has them.
+    #[serde(rename = "v", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cells: Vec<String>,
     /// A PNG file in base64.
     #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
     pub(crate) picture: Option<String>,
@@ -97,6 +110,15 @@ impl Gallery {
 }
 
 impl Card {
+    /// Which sample it is: its id, its row in the data, or its place among its client's.
+    pub(crate) fn which(&self) -> String {
+        match (&self.id, self.row) {
+            (Some(id), _) => id.clone(),
+            (None, Some(row)) => format!("row {row}"),
+            (None, None) => format!("test sample {}", self.index),
+        }
+    }
+
     /// Its strangeness, to be read.
     pub(crate) fn strangeness(&self) -> Option<String> {
         self.strangeness.map(|tenths| format!("{:.1}", f64::from(tenths) / 10.0))
@@ -113,6 +135,9 @@ impl Card {
             label: sample.label,
             top: top.into_iter().map(|(class, p)| (class, (1000.0 * p).round() as u32)).collect(),
             strangeness: sample.strangeness.map(|score| (10.0 * score).round() as i32),
+            id: sample.id.as_deref().map(display_name),
+            row: sample.row,
+            cells: sample.cells.iter().map(|cell| shortened(cell, CELL)).collect(),
             picture,
         })
     }

@@ -6,6 +6,7 @@ use fedsi_run::ClientScores;
 use serde::Serialize;
 
 use crate::ReportError;
+use crate::client_verdict::ClientVerdict;
 use crate::plots::client_place;
 use crate::sample_gallery::Gallery;
 use crate::series::{ClassSeries, RunSeries, ValueSeries};
@@ -18,18 +19,31 @@ const STEPS: f64 = 1000.0;
 pub(crate) struct ScriptData<'a> {
     /// The names of classes on the cards, by their number: there may be many thousands of others.
     classes: BTreeMap<usize, &'a str>,
-    clients: Vec<Client>,
+    /// Columns of the table that samples are rows of.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    columns: &'a [String],
+    /// Names of the tiles of a client.
+    tiles: Vec<&'a str>,
+    /// Groups that have a panel in the histograms of entropy: right, wrong, unseen.
+    groups: Vec<usize>,
+    clients: Vec<Client<'a>>,
     galleries: BTreeMap<usize, Gallery>,
 }
 
 /// One client; fields without data are left out.
 #[derive(Debug, Serialize)]
-struct Client {
+struct Client<'a> {
     id: usize,
     /// Its name.
     n: String,
     /// Its scores in words.
     t: String,
+    /// What its predictions allow to say.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    w: &'a [String],
+    /// Its tiles: which name, value and note.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    f: Vec<(usize, &'a str, &'a str)>,
     /// Where its dot lies among clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     d: Option<(f64, f64)>,
@@ -61,24 +75,42 @@ enum Series {
 impl<'a> ScriptData<'a> {
     /// Of the clients that the page lists.
     pub(crate) fn new(
-        classes: &'a [String],
+        (classes, columns): (&'a [String], &'a [String]),
         listed: &[&ClientScores],
         series: Option<&RunSeries>,
         galleries: BTreeMap<usize, Gallery>,
+        verdicts: &'a BTreeMap<usize, ClientVerdict>,
     ) -> Self {
-        let client = |scores: &&ClientScores| Client {
+        let mut tiles: Vec<&str> = Vec::new();
+        let mut names = |name: &'a str| match tiles.iter().position(|own| *own == name) {
+            Some(place) => place,
+            None => {
+                tiles.push(name);
+                tiles.len() - 1
+            }
+        };
+        let mut client = |scores: &&ClientScores| Client {
             id: scores.id,
             n: scores.label(),
             t: in_words(scores),
+            w: verdicts.get(&scores.id).map_or(&[][..], |verdict| &verdict.lines),
+            f: verdicts.get(&scores.id).map_or_else(Vec::new, |verdict| {
+                let tiles = verdict.tiles.iter();
+                tiles.map(|tile| (names(&tile.name), tile.value.as_str(), tile.note.as_str())).collect()
+            }),
             d: client_place(&scores.scores).map(|(x, y)| (short(x), short(y))),
             series: series.and_then(|series| Series::of(series, scores.id)),
         };
-        let mut clients: Vec<Client> = listed.iter().map(client).collect();
+        let mut clients: Vec<Client<'a>> = listed.iter().map(&mut client).collect();
         clients.sort_by_key(|client| client.id);
         let cards = galleries.values().flat_map(|own| own.unsure.iter().chain(&own.wrong));
         let shown = cards.flat_map(|card| card.top.iter().map(|(class, _)| *class).chain([card.label]));
         let classes = shown.filter_map(|class| Some((class, classes.get(class)?.as_str()))).collect();
-        Self { classes, clients, galleries }
+        let groups = match series {
+            Some(RunSeries::Classes { pooled, .. }) => pooled.entropy_groups(),
+            Some(RunSeries::Values { .. }) | None => Vec::new(),
+        };
+        Self { classes, columns, tiles, groups, clients, galleries }
     }
 
     /// As JSON that no HTML can be read into.
@@ -137,7 +169,9 @@ fn in_words(client: &ClientScores) -> String {
     if figures.iter().all(|figure| figure.value.is_none()) {
         return if client.samples == 0 { "no test data".to_owned() } else { "no predictions".to_owned() };
     }
-    let mut words = vec![crate::format::counted(client.samples, "test sample")];
-    words.extend(figures.iter().take(3).map(|figure| format!("{} {}", figure.name, figure.beside_floor())));
+    let mut words = vec![crate::format::counted(client.samples, "test row")];
+    // The largest gap of a client's bins is that of a few rows.
+    let shown = figures.iter().zip(client.scores.keys()).filter(|(_, key)| **key != "mce_1pct").take(3);
+    words.extend(shown.map(|(figure, _)| format!("{} {}", figure.name, figure.beside_floor())));
     words.join(" · ")
 }

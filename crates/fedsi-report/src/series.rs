@@ -148,11 +148,9 @@ impl ClassSeries {
         })
     }
 
-    /// Mean confidence less accuracy: above 0 is overconfident.
-    pub(crate) fn overconfidence(&self) -> f64 {
-        let total: usize = self.bins.iter().map(|bin| bin.count).sum();
-        let sum: f64 = self.bins.iter().map(|bin| bin.count as f64 * (bin.confidence - bin.accuracy)).sum();
-        sum / total.max(1) as f64
+    /// The groups of entropies that have any: right, wrong, unseen.
+    pub(crate) fn entropy_groups(&self) -> Vec<usize> {
+        (0..self.entropy.len()).filter(|&group| self.entropy[group].iter().any(|&count| count > 0)).collect()
     }
 }
 
@@ -205,13 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn overconfidence_has_a_sign() {
+    fn only_groups_with_entropies_have_a_panel() {
         let rows = [0.9_f32, 0.1, 0.9, 0.1];
-        let of = |labels: &[u32]| {
+        let of = |labels: &[u32], unseen: &[f64]| {
             let rows = fedsi_metrics::Predictions::new(&rows, labels, 2).unwrap();
-            ClassSeries::of(&rows, &[]).unwrap().overconfidence()
+            ClassSeries::of(&rows, unseen).unwrap().entropy_groups()
         };
-        assert!((of(&[0, 1]) - 0.4).abs() < 1e-6);
-        assert!((of(&[0, 0]) + 0.1).abs() < 1e-6);
+        assert_eq!(of(&[0, 0], &[]), [0]);
+        assert_eq!(of(&[0, 1], &[]), [0, 1]);
+        assert_eq!(of(&[1, 1], &[0.5]), [1, 2]);
     }
 }

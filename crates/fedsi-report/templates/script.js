@@ -22,6 +22,15 @@
     add(group, "path", { d: path, fill: "none", stroke: "var(--blue)", "stroke-width": 2 });
     if (marked) for (const [a, b] of points) add(group, "circle", { cx: x(panel, a), cy: y(panel, b), r: 3, fill: "var(--blue)" });
   };
+  // Which curve is whose, in the upper left corner.
+  const legend = (group, panel, client) => {
+    [[`client ${client.n}`, 1], ["all clients", .28]].forEach(([name, opacity], at) => {
+      const height = panel[2] + 14 + 19 * at;
+      add(group, "line", { x1: panel[0] + 10, x2: panel[0] + 30, y1: height, y2: height, stroke: "var(--blue)", "stroke-width": 3, opacity });
+      const text = add(group, "text", { x: panel[0] + 36, y: height + 5, "font-size": 13.5, fill: "currentColor" });
+      text.textContent = name;
+    });
+  };
   const bars = (group, panel, counts, bins, colour, name) => {
     const tallest = Math.max(1, ...counts), width = (panel[5] - panel[4]) / bins;
     counts.forEach((count, at) => {
@@ -38,22 +47,28 @@
       const total = client.r.reduce((sum, bin) => sum + bin[1], 0);
       for (const [place, count, right, sure] of client.r) {
         const left = place / 10 + .004, end = (place + 1) / 10 - .004, reached = right / 1000, claimed = sure / 1000;
-        box(group, above, left, end, 0, reached, filled("blue"));
+        // Few predictions show chance.
+        const weight = count < total / 100 ? .25 : 1;
+        box(group, above, left, end, 0, reached, { ...filled("blue"), opacity: .75 * weight });
         box(group, above, left, end, Math.min(reached, claimed), Math.max(reached, claimed), {
-          fill: claimed > reached ? "var(--vermilion)" : "none", "fill-opacity": .35, stroke: "var(--vermilion)", "stroke-width": 1.5,
+          fill: claimed > reached ? "var(--vermilion)" : "none", "fill-opacity": .35, stroke: "var(--vermilion)", "stroke-width": 1.5, opacity: weight,
         });
         box(group, below, left, end, 0, count / total, filled("blue"));
       }
     },
     "risk-coverage"(group, [panel], client) {
-      if (client.k) line(group, panel, client.k.map((risk, at) => [(at + 1) / client.k.length, risk / 1000]), false);
+      if (!client.k) return;
+      line(group, panel, client.k.map((risk, at) => [(at + 1) / client.k.length, risk / 1000]), false);
+      legend(group, panel, client);
     },
     entropy(group, panels, client) {
       const names = ["right", "wrong", "unseen classes"], colours = ["blue", "vermilion", "orange"];
-      if (client.e) client.e.forEach((counts, at) => bars(group, panels[at], counts, 20, colours[at], names[at]));
+      if (client.e) data.groups.forEach((at, place) => bars(group, panels[place], client.e[at], 20, colours[at], names[at]));
     },
     "interval-coverage"(group, [panel], client) {
-      if (client.v) line(group, panel, client.v.map((share, at) => [(at + 1) / (client.v.length + 1), share / 1000]), true);
+      if (!client.v) return;
+      line(group, panel, client.v.map((share, at) => [(at + 1) / (client.v.length + 1), share / 1000]), true);
+      legend(group, panel, client);
     },
     residuals(group, [panel], client) {
       if (!client.z) return;
@@ -71,7 +86,9 @@
       add(group, "path", { d: path.join(""), fill: "none", stroke: "currentColor", "stroke-width": 1.5 });
     },
     "error-by-deviation"(group, [panel], client) {
-      if (client.s) line(group, panel, client.s, true);
+      if (!client.s) return;
+      line(group, panel, client.s, true);
+      legend(group, panel, client);
     },
     clients(group, [panel], client) {
       if (!client.d) return;
@@ -99,13 +116,20 @@
       image.src = `data:image/png;base64,${one.b}`;
     }
     const words = item.appendChild(element("p"));
-    words.append(element("b", named(one.l)), element("span", `sample ${one.i}${one.s === undefined ? "" : `, strangeness ${(one.s / 10).toFixed(1)}`}`));
+    words.append(element("b", named(one.l)), element("span", `${one.d ?? (one.r === undefined ? `test sample ${one.i}` : `row ${one.r}`)}${one.s === undefined ? "" : `, strangeness ${(one.s / 10).toFixed(1)}`}`));
     const list = item.appendChild(element("ol"));
     for (const [place, share] of one.p) {
       const row = list.appendChild(element("li", undefined, place === one.l ? "true" : ""));
       const bar = element("i");
       bar.style.width = `${share / 10}%`;
       row.append(element("span", named(place)), bar, element("span", `${(share / 10).toFixed(1)}%`));
+    }
+    if (one.v && data.columns) {
+      const cells = item.appendChild(element("dl", undefined, "cells"));
+      one.v.forEach((cell, at) => {
+        const pair = cells.appendChild(element("div"));
+        pair.append(element("dt", data.columns[at]), element("dd", cell));
+      });
     }
     return item;
   };
@@ -125,6 +149,24 @@
     }
   };
 
+  // What is said of one client at the top: its own sentences and tiles.
+  const showHeadline = (client) => {
+    const all = document.getElementById("headline-all"), own = document.getElementById("headline-client");
+    all.hidden = Boolean(client);
+    own.hidden = !client;
+    own.replaceChildren();
+    if (!client) return;
+    const lines = client.w ?? [`Client ${client.n}: ${client.t}.`];
+    const verdicts = own.appendChild(element("div", undefined, "verdicts"));
+    verdicts.append(...lines.map((line) => element("p", line, "verdict")));
+    if (!client.f) return;
+    const tiles = own.appendChild(element("dl", undefined, "tiles"));
+    for (const [name, value, note] of client.f) {
+      const tile = tiles.appendChild(element("div"));
+      tile.append(element("dt", data.tiles[name]), element("dd", value), element("dd", note, "note"));
+    }
+  };
+
   // One client, or all of them.
   const chooser = document.getElementById("client"), rows = [...document.querySelectorAll("#clients tbody tr")];
   const show = (id) => {
@@ -139,12 +181,13 @@
     }
     for (const row of rows) row.classList.toggle("one", Boolean(client) && row.dataset.client === String(client.id));
     showCards(client);
+    showHeadline(client);
   };
   chooser.append(...data.clients.map((client) => new Option(`client ${client.n}`, client.id)));
   chooser.closest(".chooser").hidden = data.clients.length < 2;
   chooser.addEventListener("change", () => show(chooser.value));
   for (const button of document.querySelectorAll("button[data-client]")) {
-    button.addEventListener("click", () => { show(button.dataset.client); chooser.scrollIntoView({ block: "start" }); });
+    button.addEventListener("click", () => { show(button.dataset.client); window.scrollTo({ top: 0 }); });
   }
   for (const row of rows) {
     row.tabIndex = 0;

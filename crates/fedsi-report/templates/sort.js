@@ -27,3 +27,14 @@ const sortable = (table) => {
     });
   });
 };
+// Where a table is wider than its place, a line below it says so.
+for (const wide of document.querySelectorAll(".wide")) {
+  const cue = document.createElement("p");
+  cue.className = "cue";
+  cue.textContent = "More columns to the right: scroll the table sideways.";
+  wide.after(cue);
+  const look = () => { cue.hidden = wide.scrollWidth <= wide.clientWidth + 1; };
+  look();
+  addEventListener("resize", look);
+  wide.closest("details")?.addEventListener("toggle", look);
+}

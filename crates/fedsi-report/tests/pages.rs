@@ -73,6 +73,9 @@ fn kept(name: &str, folder: &Path, made: &Path) -> String {
 fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync)) -> (PathBuf, Comparison) {
     let spec = CompareSpec {
         methods: fedsi_compare::methods(methods).unwrap(),
+        with: Vec::new(),
+        columns: Vec::new(),
+        given: Default::default(),
         seeds: 2,
         reference: None,
         tune: false,
@@ -158,6 +161,13 @@ fn a_client_without_test_data_and_two_classes() {
     let (_, page) = page("two-classes", scratch.path(), config);
     assert!(page.contains("not scored: it has no test data"));
     assert!(page.contains("client 2 site 2"));
+    // Every class in the confusion matrix, the baseline in words, and the data by its own name.
+    assert!(page.contains("id=\"confusion\"") && page.contains("most frequent class"));
+    assert!(!page.contains("FedSI on files"), "files is no name");
+    assert!(
+        page.contains("id=\"headline-client\"")
+            && page.contains("95% intervals by resampling rows within each client")
+    );
     assert!(!page.contains("<b>sick"), "a class's name is not escaped");
     assert!(!page.contains("<img"), "rows of a table are no images");
 }
@@ -173,6 +183,67 @@ fn regression() {
     for plot in ["interval-coverage", "residuals", "error-by-deviation", "partition", "seconds"] {
         assert!(folder.join(format!("plots/{plot}.png")).is_file(), "{plot}");
     }
+}
+
+/// A rare class that is never recognised is named at the top, with its recall.
+#[test]
+fn a_rare_class_is_not_lost_in_the_accuracy() {
+    let scratch = tempfile::tempdir().unwrap();
+    let kind = |a: f64, b: f64| if (50.0 * (a + 2.0 * b)).sin() > 0.99 { "rare" } else { "usual" }.to_owned();
+    let mut config = table(scratch.path(), 3, kind);
+    config.data.files.task = TaskKind::Classification;
+    config.data.files.name = "ward 7".to_owned();
+    let (folder, page) = page("rare-class", scratch.path(), config);
+    assert!(page.contains("FedSI on ward 7"));
+    assert!(page.contains("A class is recognised less often than the rest: rare ("), "{:?}", verdict(&page));
+    assert!(page.contains("Not shown to be better than always answering a client"), "{:?}", verdict(&page));
+    let summary: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("summary.json")).unwrap()).unwrap();
+    let (accuracy, majority) = (&summary["accuracy"], &summary["majority_accuracy"]);
+    assert!((accuracy.as_f64().unwrap() - majority.as_f64().unwrap()).abs() < 0.05, "{accuracy} {majority}");
+    assert_eq!(summary["confusion"].as_array().unwrap().len(), 2);
+    for figure in ["accuracy", "balanced_accuracy", "ece", "nll", "brier", "aurc"] {
+        let ends = &summary["intervals"][figure];
+        let value = summary[figure].as_f64().unwrap();
+        assert!(ends[0].as_f64().unwrap() <= value && value <= ends[1].as_f64().unwrap(), "{figure}: {ends}");
+    }
+
+    // Of a version that had no intervals, the page has them all the same.
+    let mut old = summary.clone();
+    for key in [
+        "intervals",
+        "intervals_by",
+        "majority_accuracy",
+        "worst_tenth_accuracy",
+        "confusion",
+        "overconfidence",
+    ] {
+        old.as_object_mut().unwrap().remove(key);
+    }
+    for class in old["classes"].as_array_mut().unwrap() {
+        class
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| ["name", "samples", "precision", "recall"].contains(&key.as_str()));
+    }
+    fs::write(folder.join("summary.json"), old.to_string()).unwrap();
+    let again = fs::read_to_string(fedsi_report::remake(&folder).unwrap()).unwrap();
+    assert_eq!(verdict(&again), verdict(&page));
+    assert!(again.contains("id=\"confusion\""));
+
+    // What `fedsi ood` found is shown where it is there.
+    let ood = r#"{"format": "fedsi-ood-1", "sets": [{"inputs": "<i>mnist</i>", "samples": 30, "accuracy": null,
+        "auroc_strangeness": 0.987, "auroc_entropy": 0.654}]}"#;
+    fs::write(folder.join("ood.json"), ood).unwrap();
+    let with = fs::read_to_string(fedsi_report::remake(&folder).unwrap()).unwrap();
+    assert!(with.contains("0.987") && with.contains("0.654") && !with.contains("<i>mnist"));
+}
+
+/// The sentences at the top of a page.
+fn verdict(page: &str) -> Vec<&str> {
+    let start = page.find("id=\"headline-all\"").unwrap();
+    let top = &page[start..start + page[start..].find("<dl").unwrap()];
+    top.split("<p class=\"verdict\">").skip(1).map(|line| line.split("</p>").next().unwrap()).collect()
 }
 
 #[test]

@@ -5,14 +5,14 @@ mod verdict;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
-use fedsi_compare::Comparison;
 use fedsi_compare::comparison::{MethodResult, Trial};
 use fedsi_compare::table::{Mark, Table};
+use fedsi_compare::{Columns, Comparison};
 
 use crate::ReportError;
 use crate::format::counted;
 use crate::method_runs::MethodRuns;
-use crate::output::RenderedPage;
+use crate::output::{PdfPlots, RenderedPage};
 use crate::plots::ComparePlots;
 use verdict::Verdict;
 
@@ -29,6 +29,8 @@ struct ComparePage<'a> {
     failures: Vec<String>,
     unranked: Vec<String>,
     unread: Vec<String>,
+    /// Runs that are not complete yet, a line a method.
+    missing: Vec<String>,
     tuned: Vec<(&'a MethodResult, String)>,
 }
 
@@ -38,9 +40,18 @@ struct ComparePage<'a> {
 /// # Errors
 /// A page or plot that cannot be drawn or written.
 pub fn write_comparison(folder: &Path, comparison: &Comparison) -> Result<PathBuf, ReportError> {
+    write_with_pdf(folder, comparison, PdfPlots::Existing)
+}
+
+/// The same, with PDF plots where they are wanted.
+pub(crate) fn write_with_pdf(
+    folder: &Path,
+    comparison: &Comparison,
+    pdf: PdfPlots,
+) -> Result<PathBuf, ReportError> {
     let method_runs: Vec<MethodRuns> =
         comparison.methods.iter().map(|method| MethodRuns::of(folder, method)).collect();
-    crate::output::write(folder, &comparison_page(comparison, &method_runs)?)
+    crate::output::write(folder, &comparison_page(comparison, &method_runs)?, pdf)
 }
 
 /// The page, from what was read of each method's runs.
@@ -53,7 +64,8 @@ pub(crate) fn comparison_page(
     let page = ComparePage {
         comparison,
         verdict: Verdict::of(comparison),
-        table: comparison.table(),
+        table: comparison.table(Columns::Usual),
+        missing: truncated(comparison.missing_lines()),
         plots: &plots,
         failures: truncated(comparison.failures()),
         unranked: truncated(comparison.unranked()),
@@ -61,7 +73,7 @@ pub(crate) fn comparison_page(
         tuned: tuned.map(|method| (method, values(&method.tuned))).collect(),
     };
     let text = page.render().map_err(|error| ReportError::Drawing(error.to_string()))?;
-    Ok(RenderedPage { page: text, plots: plots.all().cloned().collect() })
+    Ok(RenderedPage { page: text, readers: fedsi_run::Readers::Umask, plots: plots.all().cloned().collect() })
 }
 
 fn truncated(mut lines: Vec<String>) -> Vec<String> {
@@ -87,13 +99,19 @@ impl ComparePage<'_> {
     /// What was run, in a line.
     fn about(&self) -> String {
         let found = self.comparison;
+        let size = if found.is_own_data() { String::new() } else { format!("{} data, ", found.size) };
         format!(
-            "{} data, {}, {}; fedsi {}",
-            found.size,
+            "{size}{}, {}; fedsi {}",
             counted(found.rounds, "round"),
             counted(found.seeds.len(), "seed"),
             found.version
         )
+    }
+
+    /// How many runs of how many are there, where some are missing.
+    fn progress(&self) -> String {
+        let there: usize = self.comparison.methods.iter().map(|method| method.runs.len()).sum();
+        format!("{there} of {}", counted(there + self.comparison.missing.len(), "run"))
     }
 
     /// The class of a cell's mark in the page.

@@ -5,8 +5,9 @@ use fedsi_compare::comparison::MethodResult;
 use fedsi_compare::statistics::{Difference, Metric, MetricResult};
 use fedsi_metrics::MIN_PAIRS;
 
-use crate::headline::Tile;
 use crate::plots::{LEVEL, capital, is_better};
+use crate::tile::Tile;
+use crate::words::list;
 
 /// How the reference stands, and what was best.
 pub(crate) struct Verdict {
@@ -27,6 +28,15 @@ impl Verdict {
             } else {
                 "No method can be ranked: each lacks seeds or clients that another was scored on.".to_owned()
             });
+        }
+        let seeds = comparison.seeds.len();
+        // Once for all scores.
+        let is_untested = seeds < MIN_PAIRS && comparison.reference().is_some();
+        if is_untested
+            && comparison.methods.iter().filter(|method| method.standing.unranked.is_none()).count() > 1
+        {
+            let plural = if seeds == 1 { " is" } else { "s are" };
+            lines.push(format!("{seeds} seed{plural} too few for a test: all of this is as observed."));
         }
         let shown = comparison.metrics.iter().filter(|metric| metric.shown);
         Self { lines, tiles: shown.filter_map(|metric| tile(comparison, metric)).collect() }
@@ -81,13 +91,11 @@ fn line(comparison: &Comparison, metric: &Metric) -> Option<String> {
     if best.name != reference.name {
         text.push_str(&format!(", best observed {observed}"));
     }
-    text.push_str(". ");
-    if comparison.seeds.len() < MIN_PAIRS {
-        let seeds = comparison.seeds.len();
-        let plural = if seeds == 1 { " is" } else { "s are" };
-        text.push_str(&format!("{seeds} seed{plural} too few for a test."));
+    text.push('.');
+    if comparison.paired_seeds() < MIN_PAIRS {
         return Some(text);
     }
+    text.push(' ');
     text.push_str(&findings(metric, &reference.name, &all));
     if let Some(above) = &result.above_floor {
         text.push_str(&format!(" {}", floor_sentence(above)));
@@ -142,15 +150,6 @@ fn floor_sentence(above: &Difference) -> &'static str {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn list(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
 fn tile(comparison: &Comparison, metric: &Metric) -> Option<Tile> {
     let all = ranked(comparison, metric);
     let (best, result, value) = all.first()?;
@@ -168,12 +167,6 @@ fn tile(comparison: &Comparison, metric: &Metric) -> Option<Tile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_read_well() {
-        let names = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!([list(&names[..1]), list(&names)], ["a", "a, b and c"]);
-    }
 
     /// Methods a to d over so many seeds, with these ranks, differences from a and corrected p-values; one without a rank is
     /// not comparable.
@@ -206,7 +199,7 @@ mod tests {
     fn without_a_test_nothing_is_significant() {
         let own = (Some(1), None);
         let few = said(2, &[own, (Some(2), Some((0.1, None)))]);
-        assert_eq!(few, "NLL: a 0.5000. 2 seeds are too few for a test.");
+        assert_eq!(few, "NLL: a 0.5000. 2 seeds are too few for a test: all of this is as observed.");
         let alike = said(5, &[own, (Some(2), Some((0.1, None)))]);
         assert_eq!(alike, "NLL: a 0.5000. No test against b: the difference is the same on every seed.");
     }

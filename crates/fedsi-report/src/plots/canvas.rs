@@ -44,7 +44,7 @@ const OVERSAMPLED: u32 = 2;
 
 const FONT: &str = "sans-serif";
 /// The height of letters. An SVG gives them a little less than they are asked for.
-const LETTER: f64 = 13.5;
+pub(super) const LETTER: f64 = 13.5;
 const SVG_LETTER: f64 = 1.24 * LETTER;
 
 /// Something to draw.
@@ -86,6 +86,8 @@ pub(crate) struct Drawing {
     pub(crate) svg: String,
     /// The same as pixels.
     pub(crate) png: Vec<u8>,
+    /// The same as PDF.
+    pub(crate) pdf: Vec<u8>,
 }
 
 /// Draws a plot. `about` is what it shows, for those who do not see it. A `live` one is redrawn by the
@@ -115,6 +117,7 @@ pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> 
         inline: in_page(&inline),
         svg,
         png: bitmap(plot)?,
+        pdf: super::pdf::document(plot)?,
     })
 }
 
@@ -220,6 +223,16 @@ pub(super) struct Pen {
 }
 
 impl Pen {
+    pub(super) const fn new(scale: f64, letter: f64) -> Self {
+        Self { scale, letter }
+    }
+
+    /// That of the page.
+    #[cfg(test)]
+    pub(super) const fn plain() -> Self {
+        Self { scale: 1.0, letter: SVG_LETTER }
+    }
+
     pub(super) fn px(self, units: f64) -> i32 {
         (units * self.scale).round() as i32
     }

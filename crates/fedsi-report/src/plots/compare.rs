@@ -249,12 +249,12 @@ fn overlay(
 }
 
 /// What a run cost.
-type Cost = fn(&RunResult) -> f64;
+type Cost = fn(&RunResult) -> Option<f64>;
 
 /// The main score against seconds and against traffic.
 fn cost(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
     let Some(main) = comparison.metrics.first() else { return Ok(Vec::new()) };
-    let megabytes = |run: &RunResult| (run.bytes.up + run.bytes.down) as f64 / 1e6;
+    let megabytes = |run: &RunResult| run.bytes.map(|bytes| (bytes.up as f64 + bytes.down as f64) / 1e6);
     let seconds = |run: &RunResult| run.seconds;
     let kinds: [(&str, &str, &str, Cost); 2] = [
         ("cost-seconds", "seconds", "seconds of a run, wall clock", seconds),
@@ -265,7 +265,7 @@ fn cost(comparison: &Comparison) -> Result<Vec<Titled>, ReportError> {
         let point = |(style, method): (MethodStyle, _)| {
             let method: &MethodResult = method;
             let found = metric_result(method, main)?;
-            let spread = Spread::of(method.runs.iter().map(of))?;
+            let spread = Spread::of(method.runs.iter().filter_map(of))?;
             let deviation = (spread.std_dev.unwrap_or(0.0), found.std.unwrap_or(0.0));
             Some((style, method, (spread.mean, found.mean?), deviation))
         };

@@ -25,10 +25,16 @@ pub(super) struct Heatmap<'a> {
 }
 
 const WIDTH: f64 = 460.0;
-const LEFT: f64 = 108.0;
+/// Room for the names of rows, at least and at most.
+const LEFT: (f64, f64) = (76.0, 196.0);
+/// Letters of a name that are drawn.
+const LETTERS: usize = 32;
+/// About the width of a letter.
+const LETTER: f64 = 7.4;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 10.0;
-const FOOT: f64 = 66.0;
+/// Below the names of columns: the axes' names, and what shades mean.
+const FOOT: f64 = 48.0;
 /// How high a map of pixels may be.
 const MAX_MAP_HEIGHT: f64 = 424.0;
 
@@ -49,13 +55,37 @@ impl Heatmap<'_> {
     }
 
     fn left(&self) -> f64 {
-        if self.row_names.is_empty() { RIGHT } else { LEFT }
+        if self.row_names.is_empty() {
+            return RIGHT;
+        }
+        (LETTER * longest(&self.row_names) as f64 + 18.0).clamp(LEFT.0, LEFT.1)
     }
+
+    /// Whether names of columns are wider than the columns: then they stand upright.
+    fn is_upright(&self) -> bool {
+        LETTER * longest(&self.column_names) as f64 > self.cell().0
+    }
+
+    /// Room for the names of columns.
+    fn names_height(&self) -> f64 {
+        if self.column_names.is_empty() {
+            0.0
+        } else if self.is_upright() {
+            LETTER * longest(&self.column_names) as f64 + 10.0
+        } else {
+            18.0
+        }
+    }
+}
+
+/// Letters of the longest name, as far as they are drawn.
+fn longest(names: &[String]) -> usize {
+    names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LETTERS)
 }
 
 impl Plot for Heatmap<'_> {
     fn size(&self) -> (u32, u32) {
-        let height = TOP + self.rows() as f64 * self.cell().1 + FOOT;
+        let height = TOP + self.rows() as f64 * self.cell().1 + self.names_height() + FOOT;
         (WIDTH as u32, height.ceil() as u32)
     }
 
@@ -85,21 +115,30 @@ impl Plot for Heatmap<'_> {
         let frame = [(x(0), y(0)), (x(self.columns), y(rows))];
         area.draw(&Rectangle::new(frame, pen.stroke(LINE, 1.0))).map_err(failed)?;
         let soft = |side| pen.text(SOFT, side, VPos::Center);
+        // `as` saturates.
+        let row_letters = ((self.left() - 16.0) / LETTER) as usize;
         // Names at a distance that keeps them apart.
         let every = (16.0 / height).ceil() as usize;
         for (row, name) in self.row_names.iter().enumerate().step_by(every.max(1)) {
             let middle = (y(row) + y(row + 1)) / 2;
             let place = (x(0) - pen.px(8.0), middle);
-            area.draw_text(&shortened(name, 12), &soft(HPos::Right), place).map_err(failed)?;
+            area.draw_text(&shortened(name, row_letters), &soft(HPos::Right), place).map_err(failed)?;
         }
-        let letters = ((width / 8.0) as usize).max(2);
         let every = (18.0 / width).ceil().max(1.0) as usize;
+        let upright = self.is_upright();
         for (column, name) in self.column_names.iter().enumerate().step_by(every) {
-            let place = ((x(column) + x(column + 1)) / 2, y(rows) + pen.px(14.0));
-            area.draw_text(&shortened(name, letters), &soft(HPos::Center), place).map_err(failed)?;
+            let middle = (x(column) + x(column + 1)) / 2;
+            let name = shortened(name, LETTERS);
+            if upright {
+                let style = soft(HPos::Left).transform(FontTransform::Rotate90);
+                area.draw_text(&name, &style, (middle, y(rows) + pen.px(6.0))).map_err(failed)?;
+            } else {
+                area.draw_text(&name, &soft(HPos::Center), (middle, y(rows) + pen.px(14.0)))
+                    .map_err(failed)?;
+            }
         }
         let ink = |side| pen.text(INK, side, VPos::Center);
-        let low = y(rows) + pen.px(if self.column_names.is_empty() { 16.0 } else { 34.0 });
+        let low = y(rows) + pen.px(self.names_height() + 16.0);
         // A map that is high and narrow leaves no room for words below it alone.
         let middle = (pen.px(f64::midpoint(self.left(), WIDTH - RIGHT)), low);
         area.draw_text(self.column_axis, &ink(HPos::Center), middle).map_err(failed)?;
@@ -150,7 +189,7 @@ mod tests {
                     numbered: false,
                 };
                 let (width, height) = heat.size();
-                assert!(width <= 460 && height <= 620, "{rows} x {columns}: {width} x {height}");
+                assert!(width <= 460 && height <= 820, "{rows} x {columns}: {width} x {height}");
             }
         }
     }

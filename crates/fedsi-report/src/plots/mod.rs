@@ -1,6 +1,7 @@
 //! Which plots a run has, and what each is drawn from; those of a comparison are in `compare`.
 
 mod bars;
+mod calibration;
 mod canvas;
 mod compare;
 mod differences;
@@ -10,6 +11,7 @@ mod histograms;
 mod lines;
 mod method_curves;
 mod method_style;
+mod pdf;
 mod reliability;
 mod scatter;
 mod small_calibration;
@@ -33,6 +35,7 @@ use heatmap::Heatmap;
 use lines::Lines;
 use scatter::Scatter;
 
+pub(crate) use calibration::{Captioned, class_plots, value_plots};
 pub(crate) use canvas::Drawing;
 pub(crate) use compare::{ComparePlots, capital};
 pub(crate) use differences::{LEVEL, is_better};

@@ -15,6 +15,14 @@ pub(super) struct Reliability<'a> {
 /// Where the histogram begins.
 const CUT: f64 = 300.0;
 
+/// How much of its colour a bin with few predictions keeps.
+pub(super) const FAINT: f64 = 0.25;
+
+/// Whether a bin has fewer than 1% of the predictions.
+pub(super) fn is_faint(bin: &ReliabilityBin, total: usize) -> bool {
+    bin.count < total.div_ceil(100)
+}
+
 impl Plot for Reliability<'_> {
     fn size(&self) -> (u32, u32) {
         (460, 450)
@@ -49,15 +57,19 @@ impl Plot for Reliability<'_> {
         }
         for bin in self.bins.iter().filter(|bin| !bin.is_empty()) {
             let (lo, hi) = (bin.lo + 0.004, bin.hi - 0.004);
-            let bar = Rectangle::new([(lo, 0.0), (hi, bin.accuracy)], BLUE.mix(0.75).filled());
+            // Few predictions show chance: they are there, and draw no eye.
+            let weight = if is_faint(bin, total) { FAINT } else { 1.0 };
+            let bar = Rectangle::new([(lo, 0.0), (hi, bin.accuracy)], BLUE.mix(0.75 * weight).filled());
             diagram.draw_series([bar]).map_err(failed)?;
             let (low, high) = (bin.accuracy.min(bin.confidence), bin.accuracy.max(bin.confidence));
             let gap = [(lo, low), (hi, high)];
             // Above the bar a gap is what the model promised and did not keep; within it, the bar shows through.
             if bin.confidence > bin.accuracy {
-                diagram.draw_series([Rectangle::new(gap, VERMILION.mix(0.35).filled())]).map_err(failed)?;
+                let fill = VERMILION.mix(0.35 * weight).filled();
+                diagram.draw_series([Rectangle::new(gap, fill)]).map_err(failed)?;
             }
-            diagram.draw_series([Rectangle::new(gap, pen.stroke(VERMILION, 1.5))]).map_err(failed)?;
+            let frame = pen.stroke(VERMILION.mix(weight), 1.5);
+            diagram.draw_series([Rectangle::new(gap, frame)]).map_err(failed)?;
             let share = bin.count as f64 / total as f64;
             let bar = Rectangle::new([(lo, 0.0), (hi, share)], BLUE.mix(0.75).filled());
             histogram.draw_series([bar]).map_err(failed)?;

@@ -5,6 +5,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::canvas::{Axes, BLUE, Panel, Pen, Plot, VERMILION, failed, percent};
+use super::reliability::{FAINT, is_faint};
 use crate::ReportError;
 
 /// What a method's predictions came to.
@@ -63,21 +64,23 @@ impl Plot for SmallCalibration<'_> {
                 let (mut histogram, lower) =
                     axes("confidence", "share", (ends, blank), 36.0).draw(&below, pen)?;
                 pen.ideal(&mut diagram, diagonal)?;
-                let total = bins.iter().map(|bin| bin.count).sum::<usize>().max(1) as f64;
+                let total = bins.iter().map(|bin| bin.count).sum::<usize>().max(1);
                 for bin in bins.iter().filter(|bin| !bin.is_empty()) {
                     let (lo, hi) = (bin.lo + 0.006, bin.hi - 0.006);
-                    let share = bin.count as f64 / total;
-                    let bar =
-                        |height: f64| Rectangle::new([(lo, 0.0), (hi, height)], BLUE.mix(0.75).filled());
-                    diagram.draw_series([bar(bin.accuracy)]).map_err(failed)?;
-                    histogram.draw_series([bar(share)]).map_err(failed)?;
+                    let share = bin.count as f64 / total as f64;
+                    let weight = if is_faint(bin, total) { FAINT } else { 1.0 };
+                    let bar = |height: f64, weight: f64| {
+                        Rectangle::new([(lo, 0.0), (hi, height)], BLUE.mix(0.75 * weight).filled())
+                    };
+                    diagram.draw_series([bar(bin.accuracy, weight)]).map_err(failed)?;
+                    histogram.draw_series([bar(share, 1.0)]).map_err(failed)?;
                     let (low, high) = (bin.accuracy.min(bin.confidence), bin.accuracy.max(bin.confidence));
                     let gap = [(lo, low), (hi, high)];
                     if bin.confidence > bin.accuracy {
-                        let fill = VERMILION.mix(0.35).filled();
+                        let fill = VERMILION.mix(0.35 * weight).filled();
                         diagram.draw_series([Rectangle::new(gap, fill)]).map_err(failed)?;
                     }
-                    let frame = pen.stroke(VERMILION, 1.5);
+                    let frame = pen.stroke(VERMILION.mix(weight), 1.5);
                     diagram.draw_series([Rectangle::new(gap, frame)]).map_err(failed)?;
                 }
                 Ok(vec![upper, lower])

@@ -5,7 +5,7 @@ use fedsi_metrics::Summary as Spread;
 use super::canvas::{BLUE, ORANGE, VERMILION};
 use super::histograms::{Histogram, Histograms};
 use super::lines::Lines;
-use super::reliability::Reliability;
+use super::reliability::{Reliability, is_faint};
 use super::{Axes, Drawing, NAMED, drawing, number, percent, upper_end};
 use crate::ReportError;
 use crate::series::{COVERAGES, ClassSeries, LEVELS, RESIDUAL_BINS, RESIDUALS, RunSeries, ValueSeries};
@@ -43,11 +43,12 @@ impl UncertaintyPlots {
 }
 
 fn reliability(pooled: &ClassSeries) -> Result<Drawing, ReportError> {
-    let gaps = pooled.bins.iter().filter(|bin| !bin.is_empty());
+    let total = pooled.bins.iter().map(|bin| bin.count).sum();
+    let gaps = pooled.bins.iter().filter(|bin| !bin.is_empty() && !is_faint(bin, total));
     let widest = gaps.max_by(|a, b| a.gap().total_cmp(&b.gap()));
     let widest = widest.map_or_else(String::new, |bin| {
         format!(
-            "; the widest gap: confidence {:.0}%, accuracy {:.0}%",
+            "; the widest gap of groups with at least 1% of the predictions: confidence {:.0}%, accuracy {:.0}%",
             100.0 * bin.confidence,
             100.0 * bin.accuracy
         )
@@ -66,7 +67,7 @@ fn risk(pooled: &ClassSeries, clients: &[(usize, ClassSeries)]) -> Result<Drawin
     let axes = Axes {
         x: 0.0..1.0,
         y: 0.0..upper_end(&tops, own.max(0.005)).min(1.0),
-        x_name: "share of samples answered, the surest first",
+        x_name: "share of rows answered, the surest first",
         y_name: "wrong among them",
         x_label: percent,
         y_label: percent,
@@ -90,7 +91,8 @@ fn curve(risk: &[f64]) -> Vec<(f64, f64)> {
 
 fn entropy(pooled: &ClassSeries, classes: usize) -> Result<Drawing, ReportError> {
     let names = [("right", BLUE), ("wrong", VERMILION), ("unseen classes", ORANGE)];
-    let histograms = pooled.entropy.iter().zip(names);
+    // A group without any is no empty panel.
+    let histograms = pooled.entropy_groups().into_iter().map(|group| (&pooled.entropy[group], names[group]));
     let histograms = Histograms {
         x_name: "entropy of the prediction, nats",
         x: 0.0..(classes.max(2) as f64).ln(),
@@ -98,10 +100,12 @@ fn entropy(pooled: &ClassSeries, classes: usize) -> Result<Drawing, ReportError>
         ideal: Vec::new(),
     };
     let counts = pooled.entropy.each_ref().map(|counts| counts.iter().sum::<usize>());
-    let about = format!(
-        "Histograms of entropy: {} right, {} wrong predictions, {} of classes the client never saw",
-        counts[0], counts[1], counts[2]
-    );
+    let unseen = match counts[2] {
+        0 => String::new(),
+        count => format!(", {count} of classes the client never saw"),
+    };
+    let about =
+        format!("Histograms of entropy: {} right, {} wrong predictions{unseen}", counts[0], counts[1]);
     drawing("entropy", &about, true, &histograms)
 }
 

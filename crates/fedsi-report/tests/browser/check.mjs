@@ -1,5 +1,5 @@
 // Opens pages of runs and comparisons in a real browser: nothing complains, nothing is fetched, nothing sticks out,
-// tables sort, and choosing a client changes its pictures. Usage: node check.mjs BROWSER PAGE...
+// tables sort or say that they go on, and choosing a client changes its pictures and what is said at the top. Usage: node check.mjs BROWSER PAGE...
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
@@ -27,6 +27,7 @@ async function check(browser, path, width, colorScheme) {
     assert.ok(widest <= width, `${path} is ${widest} wide on a screen of ${width}, ${when}`);
   };
   await fits("as it opens");
+  await cues(page);
   for (const { name, title } of await live(page)) assert.ok(title.length > 20, `${name} has no words for those who do not see it`);
 
   // The table sorts by a column, both ways: clients of a run, methods of a comparison.
@@ -50,9 +51,39 @@ async function check(browser, path, width, colorScheme) {
   }
 
   // Choosing clients: the plots, the heading, the row and the samples follow; all clients come back.
-  if (isRun) await choosing(page, fits);
+  if (isRun) {
+    await classes(page);
+    await choosing(page, fits);
+  }
   assert.deepEqual(complaints, [], path);
   await page.close();
+}
+
+/** A table that is wider than its place says so below; one that is not does not. */
+async function cues(page) {
+  const wrong = await page.locator(".wide").evaluateAll((all) => all.filter((wide) => {
+    if (!wide.checkVisibility()) return false;
+    const cue = wide.nextElementSibling;
+    return !cue?.classList.contains("cue") || cue.hidden === (wide.scrollWidth > wide.clientWidth + 1);
+  }).map((wide) => wide.getAttribute("aria-label")));
+  assert.deepEqual(wrong, [], "tables without a true cue");
+}
+
+/** Where classes are predicted: a row and a column each in the confusion matrix, and names that are not cut. */
+async function classes(page) {
+  const names = await page.locator("#classes tbody th").allTextContents();
+  if (!names.length || names.length > 20) return;
+  const table = page.locator("#confusion");
+  assert.deepEqual(await table.locator("tbody th").allTextContents(), names, "rows of the confusion matrix");
+  assert.deepEqual(await table.locator("thead span").allTextContents(), names, "its columns");
+  const sums = await table.locator("tbody tr").evaluateAll((rows) => rows.map((row) => {
+    const numbers = [...row.cells].slice(1).map((cell) => Number(cell.textContent));
+    return numbers.slice(0, -1).reduce((sum, count) => sum + count, 0) - numbers.at(-1);
+  }));
+  assert.ok(sums.every((difference) => difference === 0), "a row does not sum to its class");
+  const cut = await page.locator("#classes tbody th, #confusion tbody th").evaluateAll((cells) =>
+    cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent));
+  assert.deepEqual(cut, [], "names are cut");
 }
 
 /** Chooses clients of a run, one after another. */
@@ -62,7 +93,9 @@ async function choosing(page, fits) {
   if (clients.length > 1) {
     const before = await live(page);
     assert.ok(before.every((plot) => plot.drawn === ""), "a client is shown before one is chosen");
-    const [seen, seenCards] = [new Set(), new Set()];
+    const [seen, seenCards, said] = [new Set(), new Set(), new Set()];
+    const everybody = await page.locator("#headline-all").innerText();
+    assert.ok(everybody.length > 20, "nothing is said of all clients");
     for (const client of clients.slice(0, 3)) {
       await page.selectOption("#client", client);
       const now = await live(page);
@@ -71,6 +104,14 @@ async function choosing(page, fits) {
       assert.equal(await page.locator("#clients tbody tr.one").getAttribute("data-client"), client);
       if (!scores.startsWith("no ")) assert.ok(now.every((plot) => plot.drawn.length > 20), `client ${client} is not drawn`);
       assert.ok(!now.some((plot) => plot.drawn.includes("NaN")), `client ${client} is drawn nowhere`);
+      // What is said at the top is of this client: its name, and tiles of its own.
+      const top = page.locator("#headline-client");
+      assert.ok(await top.isVisible() && !(await page.locator("#headline-all").isVisible()), "the headline does not follow");
+      const name = await page.locator(`#client option[value="${client}"]`).textContent();
+      const words = (await top.locator(".verdict").first().textContent()).toLowerCase();
+      assert.ok(words.startsWith(name.toLowerCase()), `${words} is not about ${name}`);
+      if (!scores.startsWith("no ")) assert.ok((await top.locator(".tiles > div").count()) >= 3, "no tiles of the client");
+      said.add(words);
       // Samples are kept of each client where there are few.
       const own = page.locator("#cards-client");
       if ((await own.count()) && clients.length <= 40 && !scores.startsWith("no ")) {
@@ -82,9 +123,12 @@ async function choosing(page, fits) {
       await fits(`with client ${client}`);
     }
     assert.equal(seen.size, Math.min(3, clients.length), "two clients look the same");
+    assert.equal(said.size, Math.min(3, clients.length), "the same is said of two clients");
     if (seenCards.size) assert.ok(seenCards.size > 1, "two clients have the same samples");
     await page.selectOption("#client", "");
     assert.deepEqual(await live(page), before, "all clients do not come back");
+    assert.equal(await page.locator("#headline-all").innerText(), everybody, "the headline does not come back");
+    assert.ok(!(await page.locator("#headline-client").isVisible()), "a client's headline stays");
   }
 }
 
@@ -94,10 +138,10 @@ const browser = await chromium.launch({
 });
 try {
   for (const path of pages) {
-    for (const width of [1280, 390]) {
+    for (const width of [1280, 1200, 390]) {
       for (const scheme of ["light", "dark"]) await check(browser, path, width, scheme);
     }
-    console.log(`${path}: fine at 1280 and 390, light and dark`);
+    console.log(`${path}: fine at 1280, 1200 and 390, light and dark`);
   }
 } finally {
   await browser.close();

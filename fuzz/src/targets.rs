@@ -76,7 +76,14 @@ pub(crate) fn tables(bytes: &[u8]) -> Result<bool, ScratchError> {
 /// NPY and safetensors as inputs of predictions.
 pub(crate) fn arrays(bytes: &[u8]) -> Result<bool, ScratchError> {
     let files = FilesSpec::default();
-    let form = InputForm { files: Some(&files), shape: &[4], columns: None, pixels: false, scaling: None };
+    let form = InputForm {
+        files: Some(&files),
+        shape: &[4],
+        columns: None,
+        encoding: None,
+        pixels: false,
+        scaling: None,
+    };
     let mut read = false;
     for name in ["x.npy", "x.safetensors"] {
         read |= read_inputs(&file(name, bytes)?, &form).is_ok();
@@ -86,7 +93,14 @@ pub(crate) fn arrays(bytes: &[u8]) -> Result<bool, ScratchError> {
 
 /// PNG, IDX and CIFAR-10's batches.
 pub(crate) fn images(bytes: &[u8]) -> Result<bool, ScratchError> {
-    let form = InputForm { files: None, shape: &[1, 28, 28], columns: None, pixels: true, scaling: None };
+    let form = InputForm {
+        files: None,
+        shape: &[1, 28, 28],
+        columns: None,
+        encoding: None,
+        pixels: true,
+        scaling: None,
+    };
     let mut read = false;
     for name in ["x.png", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"] {
         read |= read_inputs(&file(name, bytes)?, &form).is_ok();

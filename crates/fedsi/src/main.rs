@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod data_summary;
 mod output;
 mod output_file;
 mod progress;
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),
         Command::Config(config) => commands::config::config(&config, arguments.json),
         Command::Predict(predict) => commands::predict::predict(&predict, &screen, arguments.json),
+        Command::Score(score) => commands::score::score(&score, &screen, arguments.json),
+        Command::List(list) => commands::list::list(&list, arguments.json),
         Command::Ood(ood) => commands::ood::ood(&ood, &screen, arguments.json),
         Command::Calibrate(calibrate) => commands::calibrate::calibrate(&calibrate),
         Command::Laplace(laplace) => commands::laplace::laplace(&laplace, arguments.quiet, arguments.json),

@@ -24,6 +24,31 @@ impl std::fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// A run that ended early, in this folder.
+#[derive(Debug)]
+pub(crate) struct Stopped(pub(crate) std::path::PathBuf);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the run stopped, and what was saved is in {}", self.0.display())
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl Stopped {
+    /// What goes on with it, to be copied into a shell.
+    fn command(&self) -> String {
+        let path = self.0.display().to_string();
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=@%,".contains(letter);
+        if path.chars().all(is_plain) {
+            format!("fedsi resume {path}")
+        } else {
+            format!("fedsi resume '{}'", path.replace('\'', "'\\''"))
+        }
+    }
+}
+
 /// Prints a result. A reader that has gone away (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -40,7 +65,14 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Says what went wrong, and how the process ends: 2 where the input is at fault, 1 otherwise.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    let _ = writeln!(io::stderr(), "error: {}", one_line(error));
+    let mut stderr = io::stderr();
+    let _ = match error.downcast_ref::<Stopped>() {
+        // On a line of its own, so that it can be copied.
+        Some(stopped) => {
+            writeln!(stderr, "error: {}; resume it with\n  {}", one_line(error), stopped.command())
+        }
+        None => writeln!(stderr, "error: {}", one_line(error)),
+    };
     ExitCode::from(if is_bad_input(error) { 2 } else { 1 })
 }
 
@@ -66,6 +98,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
             || cause.is::<ConfigError>()
             || cause.downcast_ref::<CompareError>().is_some_and(CompareError::is_bad_input)
             || cause.is::<MetricsError>()
+            || cause.is::<fedsi_compare::external::ExternalError>()
             || cause
                 .downcast_ref::<DataError>()
                 .is_some_and(|error| !matches!(error, DataError::Fetch { .. }))

@@ -11,6 +11,8 @@ use fedsi_run::Observer;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::data_summary;
+
 /// The terminal behind stderr: bars only where there is one, log lines above them.
 #[derive(Clone)]
 pub(crate) struct Screen {
@@ -94,6 +96,13 @@ impl Observer for RunBar<'_> {
         let (clients, parameters) =
             (simulation.federation().clients(), simulation.client().network().layout().len());
         tracing::info!(clients, parameters, "training");
+        // A resumed run has shown it already.
+        let summary = simulation.federation().data_summary().filter(|_| simulation.server().round() == 0);
+        if let Some(summary) = summary
+            && !self.screen.quiet
+        {
+            let _ = self.screen.make_writer().write_all(data_summary::text(&summary).as_bytes());
+        }
         self.replace(rounds as u64, "training {wide_bar} {pos}/{len}  {msg}, {eta} left");
         // A resumed run has finished some rounds already.
         self.bar.set_position(simulation.server().round());

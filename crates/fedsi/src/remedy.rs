@@ -22,6 +22,9 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
 fn config_remedy(error: &anyhow::Error) -> Option<String> {
     match error.chain().find_map(config_error)? {
         ConfigError::Assignment { text } => Some(format!("it was given as `--set {text}`")),
+        ConfigError::UnknownKey { key, .. } if key == "compare" => {
+            Some("that section is for `fedsi compare` alone".to_owned())
+        }
         ConfigError::UnknownKey { .. } => Some("`fedsi config` shows all keys".to_owned()),
         _ => None,
     }
@@ -116,6 +119,12 @@ fn of_saved(error: &SavedError) -> Option<&'static str> {
         SavedError::NoModels { .. } => {
             Some("run it again with true, or fit a model to the client's data with --fit")
         }
+        SavedError::FewCalibrationRows { .. } => {
+            Some("ask for a lower level with --conformal, or make a run with more test rows")
+        }
+        SavedError::FewHeldOutRows { .. } => {
+            Some("ask for a lower level with --conformal, or give --fit more rows (one of five is held out)")
+        }
         SavedError::NoThreshold { .. } => Some("leave --coverage and --risk out"),
         SavedError::NoRisk => Some("leave --risk out, and choose a share to answer with --coverage"),
         _ => None,
@@ -126,6 +135,8 @@ fn of_comparison(error: &CompareError) -> Option<&'static str> {
     match error {
         CompareError::Run(error) => of_run(error),
         CompareError::Duplicate { .. } => Some("name each method once in --methods"),
+        CompareError::With { .. } => Some("see --with"),
+        CompareError::Column { .. } => Some("choose among these with --columns"),
         CompareError::NoMethods => Some("--methods is empty: name methods with commas between, or `all`"),
         CompareError::NoSeeds => Some("--seeds 0 compares nothing: ask for at least 1, better 5"),
         CompareError::Reference { .. } => Some("name one of them with --reference, or add it to --methods"),

@@ -10,12 +10,16 @@ use super::Settings;
 pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// Methods with commas between, or `all`.
-    #[arg(long, value_name = "NAMES", default_value = "all")]
-    pub(crate) methods: String,
-    /// How many seeds, counted from --seed on; with fewer than 5 nothing is tested.
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
-    pub(crate) seeds: usize,
+    /// Methods with commas between, or `all` [default: all].
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) methods: Option<String>,
+    /// Another tool's predictions of the same test rows, as one more method: JSON, CSV, NPZ or safetensors as `fedsi
+    /// calibrate` reads them, rows in the order of `fedsi data export`; {seed} in FILE stands for the seed. May be repeated.
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) with: Vec<String>,
+    /// How many seeds, counted from --seed on; with fewer than 5 nothing is tested [default: 5].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seeds: Option<usize>,
     /// The method that the others are tested against [default: fedsi where it is compared, else the first of the table].
     #[arg(long, value_name = "NAME")]
     pub(crate) reference: Option<String>,
@@ -25,6 +29,9 @@ pub(crate) struct CompareArguments {
     /// Rounds of a trial [default: a quarter of a run's, at least 10].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tune_rounds: Option<usize>,
+    /// Columns of the table, by their names in summary.json, with commas between [default: as many as fit 80 letters].
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) columns: Option<String>,
     /// How the table is written [default: plain].
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<TableFormat>,

@@ -14,12 +14,29 @@ pub(crate) struct DataArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// List the known datasets; with --partition or --dataset, show who gets how many samples of each class.
+    /// List the known datasets; with --partition or --dataset, show who gets how many samples of each class, and of a table
+    /// which columns are used and how.
     List(Box<ListArguments>),
     /// Download a dataset: resumed, checked against its checksums, from one of several mirrors.
     Fetch(FetchArguments),
     /// Check the datasets under a folder: counts, shapes, labels, checksums.
     Check(CheckArguments),
+    /// Write the training and test rows of every client for other tools.
+    ///
+    /// DIR/train.safetensors and DIR/test.safetensors hold `inputs` as networks get them, `labels` or `targets`, `client`
+    /// and `row`; of a table train.csv and test.csv hold the same rows as the table has them. DIR/README.txt says how
+    /// predictions of another tool come back to `fedsi compare --with NAME=FILE`.
+    #[command(args_override_self = true)]
+    Export(Box<ExportArguments>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// The folder to write: a new or empty one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

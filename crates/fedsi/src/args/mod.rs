@@ -11,9 +11,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::{CompareArguments, TableFormat};
-pub(crate) use data::{CheckArguments, DataArguments, DataCommand, FetchArguments, ListArguments};
+pub(crate) use data::{
+    CheckArguments, DataArguments, DataCommand, ExportArguments, FetchArguments, ListArguments,
+};
 pub(crate) use laplace::{CalibrateArguments, LaplaceArguments};
-pub(crate) use predict::{OodArguments, PredictArguments, RowFormat};
+pub(crate) use predict::{OodArguments, PredictArguments, RowFormat, RunsArguments, ScoreArguments};
 pub(crate) use settings::Settings;
 
 /// Personalised federated learning with calibrated uncertainty for every client.
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     /// Resume a run that was stopped or killed; results are bit-identical.
     Resume(ResumeArguments),
     /// Compare methods on one dataset over several seeds; an interrupted comparison is resumed.
+    ///
+    /// CONFIG may have a section `[compare]` with methods, seeds, reference, tune, `tune_rounds`, columns and with, as the flags
+    /// are called; `compare.toml` in a comparison's folder is such a file.
     // Refused with a message that names --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
     Compare(Box<CompareArguments>),
@@ -57,18 +62,32 @@ pub(crate) enum Command {
     /// Predict with a client's model, or with one fitted to a new client's data.
     ///
     /// Inputs are given as the run's data was and scaled as it was. Images: bytes, integers and CSV cells are shades from 0
-    /// to 255, floats are scaled to [-1, 1] already. A CSV has a header; where the run learned from a CSV, columns go by
-    /// their names and the target's and client's may be there. Arrays have a row a sample, or are one sample.
+    /// to 255, floats are scaled to [-1, 1] already. A table has a header; where the run learned from a table, columns go by
+    /// their names, and others are passed through. Arrays have a row a sample, or are one sample.
     ///
-    /// Out comes a row a sample: `row` (a number, or a PNG's name), `class`, `name`, `probability`, `entropy` (in nats),
-    /// `strangeness` (how unlike the client's training inputs, in standard deviations: 0 is usual, 3 is rare), `variance` (how far the network's outputs vary under the posterior; 0 for a point model), `abstain` and
-    /// `reason` (with --coverage, --risk or --max-strangeness) and every class's probability `p0`, `p1`, ...; for a regression `mean`, `deviation`, `variance`
-    /// and the 95% interval `low` to `high`, in the data's own units, then `strangeness`.
+    /// Out comes a row a sample: the columns of the input (of images and arrays `row`: a number, or a PNG's name), then
+    /// `class`, `probability`, one column a class under its name, `entropy` (in nats), `strangeness` (how unlike the client's
+    /// training inputs, in standard deviations: 0 is usual, 3 is rare), `abstain` and `reason`; for a regression `mean`,
+    /// `deviation` and the 95% interval `low` to `high`, in the data's own units, then the last three. JSON has `variance` too:
+    /// how far the network's outputs vary under the posterior, 0 for a point model.
     ///
-    /// --coverage and --risk find a threshold on the run's own test predictions, the client's or, for a new one, all
-    /// clients'. What it is worth is told from thresholds found on half of them and judged on the other half: an estimate,
-    /// not a guarantee.
-    Predict(PredictArguments),
+    /// A row abstains where a value is far outside what the client's training rows have, or its strangeness is above
+    /// --max-strangeness; with --coverage or --risk also where it is too uncertain. These two find a threshold on the run's own
+    /// test predictions, the client's or, for a new one, all clients'. What it is worth is told from thresholds found on half of
+    /// them and judged on the other half: an estimate, not a guarantee.
+    ///
+    /// --conformal adds `set` (classes, separated by |) or makes `low` and `high` the ends of an interval that holds the truth
+    /// with that probability, on average over rows like those it was calibrated on: the client's own test rows where they are
+    /// enough (10 / (1 - LEVEL)), else those of all clients.
+    Predict(Box<PredictArguments>),
+    /// Score a run's models on rows whose labels came later, and say whether the rows have drifted.
+    ///
+    /// The figures of summary.json with 95% intervals (bootstrap over rows), beside those of the same clients on the run's own
+    /// test rows; the share of rows that `fedsi predict` would abstain on; and tests of whether the new rows are like the
+    /// run's test rows: their strangeness, their mix of classes, and for tables the values of every column.
+    Score(ScoreArguments),
+    /// List the runs and comparisons below a folder: what they are of, how far they are, how good.
+    List(RunsArguments),
     /// Show the models of a finished run inputs unlike those they were trained on, and say whether they notice.
     ///
     /// Every client's model is shown its own test samples, test samples of other datasets of the same shape, of classes
@@ -77,7 +96,7 @@ pub(crate) enum Command {
     /// strangeness tell them from the client's own test samples. Needs the run's data, unchanged; the same run gives the same
     /// bytes.
     Ood(OodArguments),
-    /// Score predictions from a JSON file: accuracy and calibration.
+    /// Score predictions from a file (JSON, CSV, NPZ, safetensors): accuracy and calibration, by client too.
     Calibrate(CalibrateArguments),
     /// Compute the subnetwork posterior of a trained network in PyTorch's layout.
     Laplace(LaplaceArguments),
@@ -113,9 +132,12 @@ pub(crate) struct ResumeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Folders of complete runs and comparisons; each gets its report.html and plots/.
+    /// Folders of complete runs, and of comparisons; each gets its report.html and plots/.
     #[arg(value_name = "DIR", required = true)]
     pub(crate) folders: Vec<PathBuf>,
+    /// Write every plot as PDF too.
+    #[arg(long)]
+    pub(crate) pdf: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,11 @@ use clap::Args;
 use fedsi_fl::config::{self, Overrides};
 use fedsi_fl::{Checked, Config, ConfigError, resolve};
 use fedsi_run::settings::paths;
-use toml::Value;
+use toml::{Table, Value};
+
+/// The keys that hold paths.
+const PATHS: [&str; 5] =
+    ["data.dir", "data.files.train", "data.files.test", "partition.path", "checkpoint.state_dir"];
 
 /// Settings of a run. Flags win over the config file, the file over the defaults.
 #[derive(Clone, Debug, Default, Args)]
@@ -17,6 +21,9 @@ pub(crate) struct Settings {
     /// Whether that file is a run's own, which may be of an older version.
     #[arg(skip)]
     pub(crate) saved: bool,
+    /// That file as it was read, less what is no setting of a run.
+    #[arg(skip)]
+    pub(crate) file: Option<Overrides>,
     /// The method; `fedsi methods` lists them.
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Option<String>,
@@ -74,11 +81,7 @@ impl Settings {
 
     /// The same with these keys laid over everything else.
     fn resolve_with(&self, last: &[(&str, Value)]) -> Result<Config, ConfigError> {
-        let mut layers = Vec::new();
-        if let Some(path) = &self.config {
-            layers.push(if self.saved { Overrides::from_saved(path)? } else { Overrides::from_file(path)? });
-        }
-        layers.push(Overrides::from_assignments("the command line", self.assignments()?)?);
+        let mut layers = self.layers()?;
         let last = last.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
         layers.push(Overrides::from_assignments("the command line", last.collect())?);
         let mut config = resolve(&layers)?;
@@ -89,6 +92,28 @@ impl Settings {
             }
         }
         Ok(config)
+    }
+
+    /// The file, then the flags.
+    fn layers(&self) -> Result<Vec<Overrides>, ConfigError> {
+        let mut layers = Vec::new();
+        match (&self.file, &self.config) {
+            (Some(file), _) => layers.push(file.clone()),
+            (None, Some(path)) if self.saved => layers.push(Overrides::from_saved(path)?),
+            (None, Some(path)) => layers.push(Overrides::from_file(path)?),
+            (None, None) => {}
+        }
+        layers.push(Overrides::from_assignments("the command line", self.assignments()?)?);
+        Ok(layers)
+    }
+
+    /// What was given, without defaults, and with paths that mean the same from any folder.
+    pub(crate) fn given(&self) -> Result<Table, ConfigError> {
+        let mut given = Overrides::merged(&self.layers()?);
+        for key in PATHS {
+            make_absolute(&mut given, key);
+        }
+        Ok(given)
     }
 
     /// A config that can run.
@@ -130,6 +155,20 @@ impl Settings {
         ];
         all.extend(flags.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         Ok(all)
+    }
+}
+
+/// Makes the path under a dotted key absolute, where there is one.
+fn make_absolute(table: &mut Table, key: &str) {
+    let (section, rest) = key.split_once('.').map_or((key, None), |(section, rest)| (section, Some(rest)));
+    match (table.get_mut(section), rest) {
+        (Some(Value::Table(inner)), Some(rest)) => make_absolute(inner, rest),
+        (Some(Value::String(path)), None) if !path.is_empty() => {
+            if let Ok(absolute) = std::path::absolute(&*path) {
+                *path = absolute.display().to_string();
+            }
+        }
+        _ => {}
     }
 }
 

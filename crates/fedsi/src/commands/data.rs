@@ -5,7 +5,9 @@ use std::path::Path;
 use fedsi_data::{Datasets, FetchOptions, FetchProgress, Task};
 use serde_json::json;
 
+use super::data_export::export;
 use crate::args::{CheckArguments, DataArguments, DataCommand, FetchArguments, ListArguments};
+use crate::data_summary;
 use crate::output::{BadInput, print, print_json};
 use crate::progress::Screen;
 use crate::table::Table;
@@ -18,6 +20,7 @@ pub(crate) fn data(arguments: DataArguments, screen: &Screen, as_json: bool) -> 
         DataCommand::List(_) => list(as_json),
         DataCommand::Fetch(fetch) => download(&fetch, screen, as_json),
         DataCommand::Check(check) => inspect(&check, as_json),
+        DataCommand::Export(arguments) => export(&arguments, screen.quiet, as_json),
     }
 }
 
@@ -74,9 +77,12 @@ fn partition(mut arguments: ListArguments, as_json: bool) -> anyhow::Result<()> 
                 "train_per_class": row.train, "test_per_class": row.test,
             })
         });
-        return print_json(&json!({ "classes": table.classes, "clients": clients.collect::<Vec<_>>() }));
+        return print_json(&json!({
+            "classes": table.classes, "clients": clients.collect::<Vec<_>>(), "table": federation.data_summary(),
+        }));
     }
-    print(&format!("{table}\n"))
+    let columns = federation.data_summary().map(|summary| data_summary::text(&summary) + "\n");
+    print(&format!("{}{table}\n", columns.unwrap_or_default()))
 }
 
 fn download(arguments: &FetchArguments, screen: &Screen, as_json: bool) -> anyhow::Result<()> {

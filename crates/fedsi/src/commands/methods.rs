@@ -8,7 +8,10 @@ use serde_json::json;
 
 use crate::args::Settings;
 use crate::output::{print, print_json};
-use crate::table::{Table, bytes};
+use crate::table::{Table, bytes, line_width, wrapped};
+
+/// Where the words of an entry begin.
+const INDENT: usize = 18;
 
 /// A method under the settings that were given.
 struct Entry {
@@ -29,25 +32,38 @@ pub(crate) fn methods(settings: &Settings, as_json: bool) -> anyhow::Result<()> 
     if as_json {
         return print_json(&entries.iter().map(Entry::json).collect::<Vec<_>>());
     }
-    let mut table =
-        Table::new(5, ["method", "shares", "keeps", "a round trains", "at the end", "up", "down", "source"]);
-    let mut ideas = Table::new(3, ["method", "idea", "evaluated"]);
+    let width = line_width();
+    let mut table = Table::new(3, ["method", "shares", "keeps", "up", "down"]);
+    let mut details = String::new();
     for Entry { method, procedure, traffic } in &entries {
         table.row([
             method.name.to_owned(),
             shared(procedure),
             kept(procedure),
-            phases(&procedure.local),
-            phases(&procedure.personalise),
             bytes(traffic.up),
             bytes(traffic.down),
-            method.source.to_owned(),
         ]);
-        ideas.row([method.name, method.idea, method.evaluated].map(str::to_owned));
+        details.push_str(&format!("\n{} ({})\n", method.name, method.source));
+        details.push_str(&wrapped(method.idea, width, 2));
+        for (name, words) in [
+            ("shares", shared(procedure)),
+            ("keeps", kept(procedure)),
+            ("a round trains", phases(&procedure.local)),
+            ("at the end", phases(&procedure.personalise)),
+            ("evaluated", method.evaluated.to_owned()),
+        ] {
+            // The name takes the place of the first line's indent.
+            let lines = wrapped(&words, width, INDENT);
+            details.push_str(&format!("  {name:<0$}{1}", INDENT - 2, lines.trim_start()));
+        }
     }
     let parameters = of_method(METHODS[0], settings)?.network(&shape, task)?.layout().len();
+    let note =
+        format!("up and down: of one participant in a round, for a network of {parameters} parameters");
     print(&format!(
-        "{table}\nup and down: bytes of one participant in a round, for a network of {parameters} parameters\n\n{ideas}"
+        "{}\n{}{details}",
+        table.fitted(width, "they are in the entries below"),
+        wrapped(&note, width, 0)
     ))
 }
 

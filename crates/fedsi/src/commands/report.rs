@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fedsi_report::PdfPlots;
 use serde_json::json;
 
 use crate::args::ReportArguments;
@@ -9,8 +10,9 @@ use crate::output::{BadInput, print, print_json};
 
 /// Makes the pages in the order of the folders; the first that cannot be made ends it.
 pub(crate) fn report(arguments: &ReportArguments, quiet: bool, as_json: bool) -> anyhow::Result<()> {
+    let pdf = if arguments.pdf { PdfPlots::All } else { PdfPlots::Existing };
     let remake = |folder: &PathBuf| {
-        fedsi_report::remake(folder).map_err(|error| match error.is_bad_input() {
+        fedsi_report::remake_with(folder, pdf).map_err(|error| match error.is_bad_input() {
             true => BadInput(error.to_string()).into(),
             false => anyhow::Error::new(error),
         })

@@ -10,12 +10,12 @@ use fedsi_fl::config::COVERED_FILES;
 use fedsi_fl::scores::{Figure, Scores};
 use fedsi_metrics::Summary as Spread;
 use fedsi_report::ReportError;
-use fedsi_run::{Completed, RunError, RunFolder, Summary, run};
+use fedsi_run::{Completed, RunError, RunFolder, Summary, own_data_title, run};
 
 use crate::args::RunArguments;
-use crate::output::{print, print_json};
+use crate::output::{Stopped, print, print_json};
 use crate::progress::{RunBar, Screen};
-use crate::table::{Table, bytes};
+use crate::table::{Table, bytes, line_width, wrapped};
 
 /// Clients shown one by one; more are summed up.
 const MAX_LINES: usize = 20;
@@ -39,11 +39,7 @@ pub(super) fn stopped(error: RunError, path: &Path) -> anyhow::Error {
     if error.is_bad_input() || !path.join("config.toml").exists() {
         return error.into();
     }
-    let saved = format!(
-        "the run stopped, and what was saved is in {0}; resume with: fedsi resume {0}",
-        path.display()
-    );
-    anyhow::Error::new(error).context(saved)
+    anyhow::Error::new(error).context(Stopped(path.to_owned()))
 }
 
 /// What a complete run prints.
@@ -72,24 +68,30 @@ pub(super) fn finish(
 
 /// The text printed at the end of a run.
 fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
+    let (mut text, width) = (String::new(), line_width());
     writeln!(
         text,
-        "{} on {} ({}), seed {}: {} rounds, {} clients\n",
+        "{} on {}, seed {}: {}, {}\n",
         config.method().title,
-        summary.dataset,
-        summary.size,
+        data_title(config, summary),
         summary.seed,
-        summary.rounds,
-        summary.clients.len()
+        counted(summary.rounds, "round"),
+        counted(summary.clients.len(), "client")
     )?;
     let unscored = summary.unscored_lines();
     if !unscored.is_empty() {
         writeln!(text, "{}\n", unscored.join("\n"))?;
     }
-    write!(text, "{}", scores_table(summary))?;
-    writeln!(text, "\n{}", pooling(summary))?;
-    writeln!(text, "model evaluated: {}", config.method().evaluated)?;
+    writeln!(text, "{}", clients_table(summary).fitted(width, "summary.json has them"))?;
+    writeln!(text, "{}", figures_table(summary).fitted(width, "summary.json has them"))?;
+    for sentence in fedsi_report::run_verdict(summary) {
+        text.push_str(&wrapped(&sentence, width, 0));
+    }
+    if let Some(words) = fedsi_report::interval_note(summary) {
+        text.push_str(&wrapped(&format!("({words})"), width, 0));
+    }
+    text.push('\n');
+    text.push_str(&wrapped(&format!("model evaluated: {}", config.method().evaluated), width, 0));
     if let Some(modes) = summary.modes {
         writeln!(text, "mixture: {modes} networks, trained in turn, whose predictions are averaged")?;
     }
@@ -97,12 +99,12 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         writeln!(text, "temperature: {temperature:.3}, chosen by the federation on data set aside")?;
     }
     if let Some(posterior) = &summary.posterior {
-        writeln!(text, "{}", posterior_line(posterior))?;
+        text.push_str(&wrapped(&posterior_line(posterior), width, 0));
     }
     let seconds = summary.seconds;
     writeln!(
         text,
-        "time: {:.1} s (training {:.1}, {}evaluation {:.1}); traffic: {} up, {} down{}",
+        "time: {:.1} s (training {:.1}, {}evaluation {:.1})\ntraffic: {} up, {} down{}",
         seconds.total,
         seconds.train,
         if summary.posterior.is_some_and(|posterior| posterior.laplace.is_some()) {
@@ -176,57 +178,125 @@ fn posterior_line(posterior: &PosteriorSummary) -> String {
     }
 }
 
-/// Each client's scores (or, of many, only their spread), then all of them together.
-fn scores_table(summary: &Summary) -> Table {
-    let overall = summary.scores.figures();
+/// `1 round`, `2 rounds`.
+fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// What the data is called; a size only where it has one.
+fn data_title(config: &Checked, summary: &Summary) -> String {
+    match config.dataset().own_files(&config.data) {
+        Some(files) => fedsi_data::display_name(&own_data_title(&files.name, &files.train)),
+        None => format!("{} ({})", summary.dataset, summary.size),
+    }
+}
+
+/// The figures of a client. The largest gap of a bin is not among them: of a client's rows a bin of 1% is one row, or none.
+fn client_columns(scores: &Scores) -> Vec<usize> {
+    let keys = scores.keys().iter().enumerate();
+    keys.filter(|(_, key)| **key != "mce_1pct").map(|(at, _)| at).collect()
+}
+
+/// Each client's scores; of many, the lowest, median and highest alone.
+fn clients_table(summary: &Summary) -> Table {
+    let columns = client_columns(&summary.scores);
+    let figures = |scores: &Scores| -> Vec<Figure> {
+        scores
+            .figures()
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| columns.contains(at))
+            .map(|(_, one)| one)
+            .collect()
+    };
+    let overall = figures(&summary.scores);
     let clients = &summary.clients;
-    let names = overall.iter().map(|figure| figure.name);
-    let mut table = Table::new(1, ["client", "samples"].into_iter().chain(names));
+    let has_floor = overall.iter().any(|figure| figure.floor.is_some());
+    let mut heading = vec!["client", "rows"];
+    for figure in &overall {
+        heading.push(figure.name);
+        if figure.floor.is_some() {
+            heading.push("floor");
+        }
+    }
+    let mut table = Table::new(1, heading);
     let mut line = |name: &str, samples: String, figures: &[Figure]| {
-        table.row([name.to_owned(), samples].into_iter().chain(figures.iter().map(Figure::beside_floor)));
+        let mut cells = vec![name.to_owned(), samples];
+        for (figure, overall) in figures.iter().zip(&overall) {
+            cells.push(figure.to_string());
+            if overall.floor.is_some() {
+                cells.push(Figure { value: figure.floor, ..*figure }.to_string());
+            }
+        }
+        table.row(cells);
     };
     if clients.len() <= MAX_LINES {
         for client in clients {
-            line(&client.label(), client.samples.to_string(), &client.scores.figures());
+            line(&client.label(), client.samples.to_string(), &figures(&client.scores));
         }
     }
-    let scores: Vec<Vec<Figure>> = clients.iter().map(|client| client.scores.figures()).collect();
-    let spreads: Vec<Option<Spread>> = (0..overall.len())
-        .map(|column| Spread::of(scores.iter().filter_map(|figures| figures[column].value)))
+    let scores: Vec<Vec<Figure>> = clients.iter().map(|client| figures(&client.scores)).collect();
+    let over_clients: Vec<[Option<Spread>; 2]> = (0..overall.len())
+        .map(|column| {
+            let floors = scores.iter().filter_map(|figures| figures[column].floor);
+            [
+                Spread::of(scores.iter().filter_map(|figures| figures[column].value)),
+                Spread::of(floors.filter(|_| has_floor)),
+            ]
+        })
         .collect();
-    let mut spread = |name: &str, of: fn(&Spread) -> Option<f64>| {
-        let figures = overall.iter().zip(&spreads);
-        let figures = figures.map(|(figure, spread)| Figure {
-            value: spread.as_ref().and_then(of),
-            floor: None,
+    let mut order = |name: &str, of: fn(&Spread) -> Option<f64>| {
+        let figures = overall.iter().zip(&over_clients).map(|(figure, [value, floor])| Figure {
+            value: value.as_ref().and_then(of),
+            floor: floor.as_ref().and_then(of),
             ..*figure
         });
         line(name, String::new(), &figures.collect::<Vec<_>>());
     };
-    spread("lowest", |spread| Some(spread.min));
-    spread("median", |spread| Some(spread.median));
-    spread("highest", |spread| Some(spread.max));
-    spread("std over clients", |spread| spread.std_dev);
-    let scored = clients.iter().filter(|client| client.scores.is_scored());
-    let samples: usize = scored.map(|client| client.samples).sum();
-    line("all", samples.to_string(), &overall);
+    if clients.len() > 1 {
+        order("lowest", |found| Some(found.min));
+        order("median", |found| Some(found.median));
+        order("highest", |found| Some(found.max));
+        order("std over clients", |found| found.std_dev);
+    }
     table
 }
 
-/// How the last line of the table comes about.
-fn pooling(summary: &Summary) -> String {
-    let coverage = summary.coverage();
-    let scored = if coverage.scored_clients < coverage.tested_clients {
-        "; of the clients that were scored"
-    } else {
-        ""
+/// The scores of all clients together, each with its interval and what it is of.
+fn figures_table(summary: &Summary) -> Table {
+    let details = &summary.details;
+    let mut table = Table::new(1, ["all clients", "value", "95% interval", "of"]).words_last();
+    let scored = summary.coverage().scored_clients;
+    let over_clients = format!("mean over {}", counted(scored, "client"));
+    let all_rows = "all test rows".to_owned();
+    let mut line = |figure: &Figure, key: &str, of: &str| {
+        let end = |value: f64| Figure { value: Some(value), ..*figure }.to_string();
+        let interval = details.interval(key);
+        let interval = interval.map_or_else(String::new, |[low, high]| {
+            format!("{} to {}", end(low).trim_end_matches('%'), end(high))
+        });
+        table.row([figure.name.to_owned(), figure.to_string(), interval, of.to_owned()]);
     };
-    let text = match summary.scores {
-        Scores::Classification { .. } => {
-            "all: accuracy is the mean over clients, the rest is pooled over all test samples; floor: the ECE that perfect \
-             calibration would have by chance"
+    for (figure, &key) in summary.scores.figures().iter().zip(summary.scores.keys()) {
+        if key == "accuracy" {
+            line(figure, key, &over_clients);
+            let share = |name, value| Figure { name, value, ..*figure };
+            if details.majority_accuracy.is_some() {
+                line(&share("most frequent class", details.majority_accuracy), "", &over_clients);
+            }
+            if scored > 1 {
+                let of = format!("lowest tenth of {}", counted(scored, "client"));
+                line(&share("worst clients", details.worst_tenth_accuracy), "", &of);
+            }
+            if let Scores::Classification { balanced_accuracy, .. } = summary.scores {
+                line(&share("balanced accuracy", balanced_accuracy), "balanced_accuracy", &all_rows);
+            }
+            continue;
         }
-        Scores::Regression { .. } => "all: pooled over all test samples, in the units of the data",
-    };
-    format!("{text}{scored}")
+        match figure.floor {
+            Some(floor) => line(figure, key, &format!("all rows; {floor:.4} by chance")),
+            None => line(figure, key, &all_rows),
+        }
+    }
+    table
 }

@@ -227,12 +227,15 @@ fn tables_that_cannot_be_learned_from() {
         &[
             (&[], &["data.files.train", ".csv"]),
             (&["--set", "data.files.train=missing.csv"], &["missing.csv", "No such file"]),
-            (&["--set", "data.files.train=data.parquet"], &["data.parquet", ".csv, .npy or .safetensors"]),
+            (&["--set", "data.files.train=data.parquet"], &["data.parquet", "a whole Parquet file", "CSV"]),
             (
-                &["--set", "data.files.train=nan.csv"],
+                &["--set", "data.files.train=nan.csv", "--set", "data.files.strict=true"],
                 &["nan.csv", "line 3, column \"b\"", "NaN", "remove such rows"],
             ),
-            (&["--set", "data.files.train=empty-cell.csv"], &["empty-cell.csv", "line 2", "column \"b\""]),
+            (
+                &["--set", "data.files.train=empty-cell.csv", "--set", "data.files.strict=true"],
+                &["empty-cell.csv", "line 2", "column \"b\""],
+            ),
             (
                 &["--set", "data.files.train=ragged.csv"],
                 &["ragged.csv", "line 3", "2 cells", "complete the row"],
@@ -248,7 +251,10 @@ fn tables_that_cannot_be_learned_from() {
                 &["--set", "data.files.train=good.csv", "--set", "data.files.client=hospital"],
                 &["good.csv", "hospital", "a, b, site, target"],
             ),
-            (&["--set", "data.files.train=good.csv"], &["column \"site\"", "\"x\"", "a finite number"]),
+            (
+                &["--set", "data.files.train=good.csv", "--set", "data.files.strict=true"],
+                &["column \"site\"", "\"x\"", "a finite number"],
+            ),
             (
                 &[
                     "--set",

@@ -30,6 +30,8 @@ fn the_help_is_what_was_agreed() {
     snapshot("run-help.txt", &scratch.succeeds(&["run", "--help"]).stdout);
     snapshot("compare-help.txt", &scratch.succeeds(&["compare", "--help"]).stdout);
     snapshot("predict-help.txt", &scratch.succeeds(&["predict", "--help"]).stdout);
+    snapshot("score-help.txt", &scratch.succeeds(&["score", "--help"]).stdout);
+    snapshot("list-help.txt", &scratch.succeeds(&["list", "--help"]).stdout);
     snapshot("ood-help.txt", &scratch.succeeds(&["ood", "--help"]).stdout);
     let short = scratch.succeeds(&["-h"]).stdout;
     assert!(short.contains("Usage: fedsi"), "{short}");
@@ -52,7 +54,9 @@ fn the_methods_are_listed_with_what_they_share_and_keep() {
         for key in ["shares", "keeps"] {
             assert!(line.contains(entry[key].as_str().unwrap()), "{name} {key}: {line}");
         }
-        assert!(line.contains(source), "{name} comes from {source}: {line}");
+        let long = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None, "more than 80 letters");
+        assert!(text.contains(&format!("\n{name} ({source})\n")), "{name} comes from {source}: {text}");
         let bytes = &entry["bytes"];
         assert_eq!(bytes["up"].as_u64().unwrap() > 0, name != "local", "{name} sends {bytes}");
         scratch.succeeds(&["config", "--method", name]);

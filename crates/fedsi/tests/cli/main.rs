@@ -3,21 +3,27 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_input;
+mod calibrate;
 mod changed;
 mod commands;
 mod compare;
+mod compare_external;
 mod faults;
 mod fetch;
 mod folders;
 mod laplace;
 mod limits;
+mod list;
 mod ood;
 mod own_data;
 mod predict;
+mod predict_table;
 mod repeatable;
 mod report;
 mod resume;
 mod run;
+mod score;
 mod support;
+mod tables;
 mod unscored;
 mod version_0_1;

@@ -87,6 +87,7 @@ fn their_runs_are_reused_by_the_same_comparison() {
         "model.body=[{linear=5},\"tanh\"]",
         "fedsi.subnetwork=0.5",
         // What has other defaults since.
+        "data.files.strict=true",
         "federation.weighting=uniform",
         "pfedbayes.inner_steps=1",
         "fedpop.step=1e-4",

@@ -172,6 +172,9 @@ impl Program {
     fn compare(&self, settings: Settings, force: bool) {
         let spec = CompareSpec {
             methods: methods("fedper").unwrap(),
+            with: Vec::new(),
+            columns: Vec::new(),
+            given: Table::new(),
             seeds: 1,
             reference: None,
             tune: false,

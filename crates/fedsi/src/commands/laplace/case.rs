@@ -1,36 +1,51 @@
 //! A network and data in PyTorch's layout: a folder with `case.json`, `model.safetensors` and
 //! `data.safetensors`.
 
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 use fedsi_bayes::Likelihood;
 use fedsi_nn::{LayerSpec, Network, Targets};
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::layers::{CaseLayer, fold, network_layers};
+use super::tensors::{Opened, Tensors};
 use crate::output::BadInput;
 
-/// `case.json`. What only describes (`order`, `body_parameters`) is checked or ignored.
-#[derive(Debug, Deserialize)]
-struct Description {
+/// `case.json` of `fedsi laplace`: a trained network, whose parameters are in `model.safetensors` beside it (under
+/// PyTorch's names and shapes) and whose data is in `data.safetensors`. Other keys are ignored.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(title = "case.json of fedsi laplace")]
+pub(super) struct Description {
+    /// What the outputs are: logits of classes, or values with Gaussian noise.
     task: TaskName,
-    layers: Vec<LayerSpec>,
+    /// The layers, in the order of `torch.nn.Sequential`.
+    layers: Vec<CaseLayer>,
+    /// The shape of one input: `[features]`, or `[channels, height, width]`.
     input: Vec<usize>,
+    /// The number of outputs; checked where it is given.
     #[serde(default)]
     outputs: Option<usize>,
+    /// The number of parameters below the head; checked where it is given.
     #[serde(default)]
     body_parameters: Option<usize>,
+    /// How many parameters have a distribution, where `--subnetwork` does not say it.
     #[serde(default)]
     subnetwork_size: Option<usize>,
+    /// The standard deviation of the noise of a regression, in the unit of the targets; needed there, unused in
+    /// classification.
     #[serde(default)]
     noise_std: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// What the outputs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum TaskName {
+    /// Logits, one a class.
     Classification,
+    /// Means of values.
     Regression,
 }
 
@@ -40,18 +55,25 @@ pub(super) struct Case {
     pub(super) network: Network,
     pub(super) parameters: Vec<f64>,
     pub(super) likelihood: Likelihood,
-    /// One for each body parameter.
-    pub(super) prior_variance: Vec<f64>,
-    /// The prior's mean of each body parameter: zeros unless the data says otherwise.
-    pub(super) prior_mean: Vec<f64>,
-    pub(super) train_inputs: Vec<f64>,
-    pub(super) train_targets: CaseTargets,
+    prior_variance: Option<Vec<f64>>,
+    prior_mean: Option<Vec<f64>>,
+    pub(super) train: Rows,
     pub(super) test_inputs: Vec<f64>,
+    pub(super) test_targets: Option<CaseTargets>,
+    /// Rows that training has not seen, for the choice of a prior variance.
+    pub(super) held_out: Option<Rows>,
     pub(super) subnetwork_size: Option<usize>,
 }
 
+/// Samples with what is to be predicted.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) inputs: Vec<f64>,
+    pub(super) targets: CaseTargets,
+}
+
 /// What is to be predicted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum CaseTargets {
     Classes(Vec<u32>),
     Values(Vec<f64>),
@@ -76,8 +98,10 @@ impl Case {
         })?;
         let about: Description =
             serde_json::from_str(&text).map_err(|error| bad(format!("describes no network: {error}")))?;
-        let network = Network::new(&about.input, &about.layers)
-            .map_err(|error| bad(format!("makes no network: {error}")))?;
+        let specs =
+            network_layers(&about.layers).map_err(|reason| bad(format!("makes no network: {reason}")))?;
+        let network =
+            Network::new(&about.input, &specs).map_err(|error| bad(format!("makes no network: {error}")))?;
         let body = network.layout().body().len();
         if let Some(claimed) = about.body_parameters.filter(|&claimed| claimed != body) {
             return Err(bad(format!(
@@ -100,24 +124,28 @@ impl Case {
         let model = model.open()?;
         let mut parameters = Vec::with_capacity(network.layout().len());
         for tensor in network.layout().tensors() {
-            parameters.extend(model.numbers(&tensor.name, &tensor.shape)?);
+            // A layer straight before a batch normalisation is often made without a bias: the normalisation's takes its place.
+            let is_bias = tensor.name.ends_with(".bias");
+            if is_bias && !model.has(&tensor.name) && is_normalised(&about.layers, tensor.layer) {
+                parameters.resize(parameters.len() + tensor.range.len(), 0.0);
+            } else {
+                parameters.extend(model.numbers(&tensor.name, &tensor.shape)?);
+            }
         }
+        fold(&about.layers, &network, &model, &mut parameters)?;
         let data = Tensors::read(folder.join("data.safetensors"))?;
         let data = data.open()?;
-        let (train_inputs, rows) = data.rows("train_x", network.inputs())?;
-        let (test_inputs, _) = data.rows("test_x", network.inputs())?;
-        let train_targets = match about.task {
-            TaskName::Classification => {
-                CaseTargets::Classes(data.labels("train_y", rows, network.outputs())?)
-            }
-            TaskName::Regression => CaseTargets::Values(data.targets("train_y", rows, network.outputs())?),
-        };
-        let prior_variance = data.one_each("prior_variance", body)?;
-        if let Some(bad) = prior_variance.iter().find(|&&variance| variance <= 0.0) {
+        let reader = DataReader { data: &data, network: &network, task: about.task };
+        let train = reader.labelled("train_x", "train_y")?;
+        let (test_inputs, test_rows) = data.rows("test_x", network.inputs())?;
+        let test_targets = if data.has("test_y") { Some(reader.targets("test_y", test_rows)?) } else { None };
+        let held_out =
+            if data.has("held_out_x") { Some(reader.labelled("held_out_x", "held_out_y")?) } else { None };
+        let prior_variance = reader.of_parameters("prior_variance")?;
+        if let Some(bad) = prior_variance.iter().flatten().find(|&&variance| variance <= 0.0) {
             return Err(data.bad(&format!("`prior_variance` holds {bad}; variances are above 0")));
         }
-        let prior_mean =
-            if data.has("prior_mean") { data.one_each("prior_mean", body)? } else { vec![0.0; body] };
+        let prior_mean = reader.of_parameters("prior_mean")?;
         let subnetwork_size = about.subnetwork_size;
         Ok(Self {
             network,
@@ -125,129 +153,89 @@ impl Case {
             likelihood,
             prior_variance,
             prior_mean,
-            train_inputs,
-            train_targets,
+            train,
             test_inputs,
+            test_targets,
+            held_out,
             subnetwork_size,
         })
     }
+
+    /// The prior's variances of these parameters, where the data has any.
+    pub(super) fn prior_variance(&self, range: &Range<usize>) -> Result<Option<Vec<f64>>, BadInput> {
+        self.of_range("prior_variance", self.prior_variance.as_deref(), range)
+    }
+
+    /// The prior's means of these parameters: zeros unless the data says otherwise.
+    pub(super) fn prior_mean(&self, range: &Range<usize>) -> Result<Vec<f64>, BadInput> {
+        let found = self.of_range("prior_mean", self.prior_mean.as_deref(), range)?;
+        Ok(found.unwrap_or_else(|| vec![0.0; range.len()]))
+    }
+
+    fn of_range(
+        &self,
+        name: &str,
+        values: Option<&[f64]>,
+        range: &Range<usize>,
+    ) -> Result<Option<Vec<f64>>, BadInput> {
+        let Some(values) = values else { return Ok(None) };
+        match values {
+            [one] => Ok(Some(vec![*one; range.len()])),
+            _ => values.get(range.clone()).map(|own| Some(own.to_vec())).ok_or_else(|| {
+                BadInput(format!(
+                    "data.safetensors: `{name}` has a value for each of the {} body parameters, and the head is among those \
+                     that are to have a distribution: give a value for each of all {} parameters, or one",
+                    values.len(),
+                    self.network.layout().len()
+                ))
+            }),
+        }
+    }
 }
 
-/// A safetensors file's bytes.
-struct Tensors {
-    path: PathBuf,
-    bytes: Vec<u8>,
+/// Whether a batch normalisation is folded into this layer: it comes next, but for layers that do nothing.
+fn is_normalised(layers: &[CaseLayer], index: usize) -> bool {
+    let passes =
+        |layer: &&CaseLayer| matches!(layer, CaseLayer::Inactive | CaseLayer::Network(LayerSpec::Identity));
+    let next = layers.iter().skip(index + 1).find(|layer| !passes(layer));
+    matches!(next, Some(CaseLayer::BatchNorm { .. }))
 }
 
-impl Tensors {
-    fn read(path: PathBuf) -> Result<Self, BadInput> {
-        let bytes = std::fs::read(&path)
-            .map_err(|error| BadInput(format!("{}: cannot be read: {error}", path.display())))?;
-        Ok(Self { path, bytes })
-    }
-
-    fn open(&self) -> Result<Opened<'_>, BadInput> {
-        let tensors = SafeTensors::deserialize(&self.bytes)
-            .map_err(|error| BadInput(format!("{}: no safetensors file: {error}", self.path.display())))?;
-        Ok(Opened { path: &self.path, tensors })
-    }
+/// Reads `data.safetensors` for a network.
+struct DataReader<'a> {
+    data: &'a Opened<'a>,
+    network: &'a Network,
+    task: TaskName,
 }
 
-struct Opened<'a> {
-    path: &'a Path,
-    tensors: SafeTensors<'a>,
-}
-
-impl Opened<'_> {
-    fn bad(&self, reason: &str) -> BadInput {
-        BadInput(format!("{}: {reason}", self.path.display()))
+impl DataReader<'_> {
+    fn labelled(&self, inputs: &str, targets: &str) -> Result<Rows, BadInput> {
+        let (values, rows) = self.data.rows(inputs, self.network.inputs())?;
+        Ok(Rows { inputs: values, targets: self.targets(targets, rows)? })
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.tensors.tensor(name).is_ok()
+    fn targets(&self, name: &str, rows: usize) -> Result<CaseTargets, BadInput> {
+        let outputs = self.network.outputs();
+        Ok(match self.task {
+            TaskName::Classification => CaseTargets::Classes(self.data.labels(name, rows, outputs)?),
+            TaskName::Regression => CaseTargets::Values(self.data.targets(name, rows, outputs)?),
+        })
     }
 
-    fn find(&self, name: &str) -> Result<TensorView<'_>, BadInput> {
-        let names = || self.tensors.names().join(", ");
-        self.tensors.tensor(name).map_err(|_| self.bad(&format!("has no `{name}`; it holds {}", names())))
-    }
-
-    /// All values in f64, every one a finite number.
-    fn values(&self, name: &str) -> Result<(Vec<f64>, Vec<usize>), BadInput> {
-        let tensor = self.find(name)?;
-        let bytes = tensor.data();
-        let values: Vec<f64> = match tensor.dtype() {
-            Dtype::F64 => bytes.as_chunks::<8>().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
-            Dtype::F32 => {
-                bytes.as_chunks::<4>().0.iter().map(|&b| f64::from(f32::from_le_bytes(b))).collect()
-            }
-            other => return Err(self.bad(&format!("`{name}` is {other:?}, expected F64 or F32"))),
-        };
-        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(self.bad(&format!("value {index} of `{name}` is {}", values[index])));
+    /// One value for each body parameter, for each of all parameters, or one for all.
+    fn of_parameters(&self, name: &str) -> Result<Option<Vec<f64>>, BadInput> {
+        if !self.data.has(name) {
+            return Ok(None);
         }
-        Ok((values, tensor.shape().to_vec()))
-    }
-
-    fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, BadInput> {
-        let (values, found) = self.values(name)?;
-        if found != shape {
-            return Err(self.bad(&format!("`{name}` has the shape {found:?}, expected {shape:?}")));
+        let (values, shape) = self.data.values(name)?;
+        let layout = self.network.layout();
+        let (body, all) = (layout.body().len(), layout.len());
+        if values.len() == 1 || values.len() == body || values.len() == all {
+            return Ok(Some(values));
         }
-        Ok(values)
-    }
-
-    /// Samples in rows, however their values are shaped.
-    fn rows(&self, name: &str, width: usize) -> Result<(Vec<f64>, usize), BadInput> {
-        let (values, shape) = self.values(name)?;
-        let rows = shape.first().copied().unwrap_or(0);
-        if values.len() != rows * width {
-            return Err(
-                self.bad(&format!("`{name}` has the shape {shape:?}, expected rows of {width} values"))
-            );
-        }
-        Ok((values, rows))
-    }
-
-    fn targets(&self, name: &str, rows: usize, width: usize) -> Result<Vec<f64>, BadInput> {
-        let (values, shape) = self.values(name)?;
-        if values.len() != rows * width || shape.first() != Some(&rows) {
-            let expected = format!("{rows} rows of {width} values, as many as `train_x`");
-            return Err(self.bad(&format!("`{name}` has the shape {shape:?}, expected {expected}")));
-        }
-        Ok(values)
-    }
-
-    fn labels(&self, name: &str, rows: usize, classes: usize) -> Result<Vec<u32>, BadInput> {
-        let tensor = self.find(name)?;
-        let bytes = tensor.data();
-        let labels: Vec<i64> = match tensor.dtype() {
-            Dtype::I64 => bytes.as_chunks::<8>().0.iter().map(|&b| i64::from_le_bytes(b)).collect(),
-            Dtype::I32 => {
-                bytes.as_chunks::<4>().0.iter().map(|&b| i64::from(i32::from_le_bytes(b))).collect()
-            }
-            Dtype::U8 => bytes.iter().map(|&b| i64::from(b)).collect(),
-            other => return Err(self.bad(&format!("`{name}` is {other:?}, expected I64, I32 or U8"))),
-        };
-        if labels.len() != rows {
-            return Err(self.bad(&format!("`{name}` has {} labels, expected {rows}", labels.len())));
-        }
-        let label = |(row, &label): (usize, &i64)| match u32::try_from(label) {
-            Ok(class) if (class as usize) < classes => Ok(class),
-            _ => Err(self.bad(&format!("label {label} of row {row} is not in 0..{classes}"))),
-        };
-        labels.iter().enumerate().map(label).collect()
-    }
-
-    /// One value for each of `count` parameters, or one for all.
-    fn one_each(&self, name: &str, count: usize) -> Result<Vec<f64>, BadInput> {
-        let (values, shape) = self.values(name)?;
-        match values.len() {
-            found if found == count => Ok(values),
-            1 => Ok(vec![values[0]; count]),
-            _ => Err(self.bad(&format!(
-                "`{name}` has the shape {shape:?}, expected one value for each of the {count} body parameters, or one"
-            ))),
-        }
+        Err(self.data.bad(&format!(
+            "`{name}` has the shape {shape:?}, expected one value for each of the {body} body parameters, for each of all \
+             {all} parameters, or one"
+        )))
     }
 }

@@ -7,7 +7,7 @@ use fedsi_run::saved::{SavedError, SavedRun};
 
 /// What a client was found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FoundBy {
+pub(crate) enum FoundBy {
     /// Its exact name.
     Name,
     /// Its id.
@@ -15,7 +15,7 @@ pub(super) enum FoundBy {
 }
 
 impl FoundBy {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Id => "id",
@@ -25,19 +25,19 @@ impl FoundBy {
 
 /// The client that a text names.
 #[derive(Debug)]
-pub(super) struct ChosenClient {
-    pub(super) id: usize,
-    pub(super) name: Option<String>,
-    pub(super) by: FoundBy,
+pub(crate) struct ChosenClient {
+    pub(crate) id: usize,
+    pub(crate) name: Option<String>,
+    pub(crate) by: FoundBy,
     /// Another client whose id the text is.
-    pub(super) with_that_id: Option<usize>,
+    pub(crate) with_that_id: Option<usize>,
     /// Whether any client of the run has a name.
     names_exist: bool,
 }
 
 impl ChosenClient {
     /// The client of exactly this name or, where no client has it, of this id.
-    pub(super) fn find(run: &SavedRun, wanted: &str) -> Result<Self, SavedError> {
+    pub(crate) fn find(run: &SavedRun, wanted: &str) -> Result<Self, SavedError> {
         let id = run.find(wanted)?;
         let clients = run.clients();
         let name = clients.iter().find(|client| client.id == id).and_then(|client| client.name.clone());
@@ -53,7 +53,7 @@ impl ChosenClient {
     }
 
     /// Says on stderr which client was taken, where there are names. A text that also means another client is a warning.
-    pub(super) fn tell(&self, quiet: bool) -> io::Result<()> {
+    pub(crate) fn tell(&self, quiet: bool) -> io::Result<()> {
         if !self.names_exist {
             return Ok(());
         }

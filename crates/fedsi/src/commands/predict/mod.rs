@@ -1,67 +1,105 @@
 //! `fedsi predict`.
 
-mod client;
+pub(super) mod answer;
+pub(super) mod assign;
+pub(super) mod client;
+mod fit;
+mod promise;
 mod rows;
 mod target;
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use fedsi_data::{InputForm, Task, read_inputs, read_labelled};
-use fedsi_run::saved::{AbstentionGoal, SavedModel, SavedRun, Threshold};
+use fedsi_data::{InputForm, InputRows, Task, read_inputs};
+use fedsi_metrics::fewest_calibration_samples;
+use fedsi_run::saved::{AbstentionGoal, SavedRun, Threshold};
 
 use crate::args::{PredictArguments, RowFormat};
 use crate::output::{BadInput, print};
 use crate::progress::Screen;
-use client::ChosenClient;
-use rows::{Reasons, Sheet};
+use answer::{Found, Questions, warn_of_unknown_strangeness};
+use assign::{Wanted, by_column};
+use promise::promise;
+use rows::Sheet;
+
+/// Models whose thresholds are told one by one.
+const MOST_TOLD: usize = 10;
+
+/// What chooses a model where the input does not.
+const OPTIONS: &str =
+    "give all rows to one client with --client NAME, or fit a new client's model with --fit FILE";
 
 pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool) -> anyhow::Result<()> {
     let goal = goal(arguments)?;
-    let most = most_strangeness(arguments)?;
+    let level = conformal_level(arguments)?;
+    let max_strangeness = max_strangeness(arguments.max_strangeness)?;
     let format = format(arguments, json)?;
     target::target(arguments)?;
+    let keep = target::keep(arguments)?;
     let run = SavedRun::open(&arguments.run)?;
-    let chosen = arguments.client.as_deref().map(|wanted| ChosenClient::find(&run, wanted)).transpose()?;
-    let client = chosen.as_ref().map(|chosen| chosen.id);
-    let model = match (client, &arguments.fit) {
-        (Some(client), _) => run.client(client)?,
-        (None, Some(data)) => fit(&run, data, arguments)?,
-        (None, None) => return Err(BadInput("give --client ID or --fit FILE".to_owned()).into()),
-    };
-    let form = model.input_form(&run);
-    let inputs = read_inputs(&arguments.input, &form)?;
-    warn_of_other_units(&arguments.input, &form, &inputs.inputs);
-    // Before the work: a goal that cannot be had is an error.
-    let found = |goal| Threshold::find(&run, client, goal, model.target_scaling());
-    let threshold = goal.map(found).transpose()?;
-    let predicted = model.predict(&inputs.inputs)?;
-    let strangeness = model.strangeness(&inputs.inputs)?;
-    if strangeness.is_none() {
-        if most.is_some() {
-            return Err(BadInput(format!("--max-strangeness: {UNKNOWN_STRANGENESS}")).into());
+    let mut calibration = None;
+    let wanted = match &arguments.fit {
+        Some(data) => {
+            let fitted = fit::fit(&run, arguments, data, screen.quiet)?;
+            calibration = fitted.calibration;
+            Some(Wanted::New(fitted.model))
         }
-        tracing::warn!("`strangeness` is empty: {UNKNOWN_STRANGENESS}");
+        None => Wanted::find(&run, arguments.client.as_deref(), arguments.model.as_deref())?,
+    };
+    if let (Some(Wanted::New(_)), Some(level), None) = (&wanted, level, &calibration) {
+        let needed = fewest_calibration_samples(level);
+        let words = format!(
+            "--conformal {level}: a kept model has no rows that it was not fitted to, and {needed} are needed; \
+             calibrate with --fit and the client's labelled rows"
+        );
+        return Err(BadInput(words).into());
     }
-    if let Some(chosen) = &chosen {
+    let inputs = match &wanted {
+        Some(wanted) => read(&arguments.input, &wanted.model().input_form(&run))?,
+        None => {
+            let server = run.server()?;
+            read(&arguments.input, &server.input_form(&run))?
+        }
+    };
+    if let (Some(path), Some(Wanted::New(model))) = (&keep, &wanted) {
+        model.keep(&run, path)?;
+        if !screen.quiet {
+            let model = path.display();
+            writeln!(
+                io::stderr(),
+                "kept: {model} (fedsi predict --run {} --model {model} ...)",
+                arguments.run.display()
+            )?;
+        }
+    }
+    if let Some(chosen) = wanted.as_ref().and_then(Wanted::chosen) {
         chosen.tell(screen.quiet)?;
     }
-    let uncertainty = predicted.uncertainty(model.target_scaling());
-    let uncertain = threshold.map(|threshold| threshold.abstains(&uncertainty));
-    let abstain = reasons(uncertain.as_deref(), most, strangeness.as_deref());
-    if let Some(threshold) = &threshold {
-        tell_threshold(threshold, client, model.task(), screen.quiet)?;
-    }
+    let (chosen, groups) = match wanted {
+        Some(Wanted::Client(chosen, model)) => {
+            let client = Some(chosen.id);
+            (Some(chosen), vec![assign::Group { client, model, rows: (0..inputs.count).collect() }])
+        }
+        Some(new @ Wanted::New(_)) => (None, new.all(inputs.count)),
+        None => (None, by_column(&run, &arguments.input, inputs.table.as_ref(), OPTIONS)?),
+    };
+    let questions = Questions { goal, max_strangeness, level, calibration };
+    let (answers, found) = questions.ask(&run, &groups, &inputs)?;
+    warn_of_unknown_strangeness(&found, arguments.max_strangeness != DEFAULT_STRANGENESS)?;
+    let Some(first) = groups.first() else {
+        return Err(BadInput(format!("{}: it has no row", arguments.input.display())).into());
+    };
+    tell(&run, &found, first.model.task(), arguments.fit.is_some(), screen.quiet)?;
     let sheet = Sheet {
         run: &run,
         client: chosen.as_ref(),
         fit: arguments.fit.as_deref(),
-        model: &model,
-        names: inputs.names.as_deref(),
-        predicted: &predicted,
-        goal: goal.zip(threshold),
-        strangeness: strangeness.as_deref(),
-        abstain: abstain.as_deref(),
+        model: &first.model,
+        inputs: &inputs,
+        answers: &answers,
+        found: &found,
+        goal,
     };
     let text = match format {
         RowFormat::Csv => sheet.csv()?,
@@ -70,41 +108,25 @@ pub(crate) fn predict(arguments: &PredictArguments, screen: &Screen, json: bool)
     if target::write(arguments, &text)? { Ok(()) } else { print(&text) }
 }
 
-/// Why a model cannot say how strange an input is.
-const UNKNOWN_STRANGENESS: &str = "the model does not know what inputs are usual; it was saved by version 0.1, or \
-                                   has fewer than 10 training samples";
+/// Above this nothing has to do with the training data: docs/strangeness.md.
+const DEFAULT_STRANGENESS: f64 = 6.0;
 
-/// Why to abstain on each row; none where nobody asked.
-fn reasons(
-    uncertain: Option<&[bool]>,
-    most: Option<f64>,
-    strangeness: Option<&[f64]>,
-) -> Option<Vec<Reasons>> {
-    let strange =
-        most.zip(strangeness).map(|(most, all)| all.iter().map(|&score| score > most).collect::<Vec<_>>());
-    let count = uncertain.map(<[bool]>::len).or_else(|| strange.as_ref().map(Vec::len))?;
-    let at = |row: usize| Reasons {
-        uncertain: uncertain.is_some_and(|all| all[row]),
-        strange: strange.as_ref().is_some_and(|all| all[row]),
-    };
-    Some((0..count).map(at).collect())
-}
-
-fn most_strangeness(arguments: &PredictArguments) -> Result<Option<f64>, BadInput> {
-    match arguments.max_strangeness {
-        Some(most) if !most.is_finite() => Err(BadInput(format!(
+pub(super) fn max_strangeness(most: f64) -> Result<f64, BadInput> {
+    match most.is_finite() {
+        true => Ok(most),
+        false => Err(BadInput(format!(
             "--max-strangeness {most}: expected a finite number of standard deviations"
         ))),
-        most => Ok(most),
     }
 }
 
-/// A model for a client that the run did not have.
-fn fit(run: &SavedRun, data: &Path, arguments: &PredictArguments) -> anyhow::Result<SavedModel> {
-    let server = run.server()?;
-    let (inputs, targets) = (server.input_form(run), server.target_form());
-    let samples = read_labelled(data, arguments.fit_targets.as_deref(), &inputs, &targets)?;
-    Ok(server.join(run, samples)?)
+fn conformal_level(arguments: &PredictArguments) -> Result<Option<f64>, BadInput> {
+    match arguments.conformal {
+        Some(level) if !(0.5..1.0).contains(&level) => Err(BadInput(format!(
+            "--conformal {level}: expected a level of 0.5 and more and below 1, such as 0.9"
+        ))),
+        level => Ok(level),
+    }
 }
 
 fn goal(arguments: &PredictArguments) -> Result<Option<AbstentionGoal>, BadInput> {
@@ -132,6 +154,13 @@ fn format(arguments: &PredictArguments, json: bool) -> Result<RowFormat, BadInpu
     Ok(arguments.format.unwrap_or(if json { RowFormat::Json } else { by_ending }))
 }
 
+/// The input, with a word about units and cells that look wrong.
+fn read(path: &Path, form: &InputForm<'_>) -> anyhow::Result<InputRows> {
+    let inputs = read_inputs(path, form)?;
+    warn_of_other_units(path, form, &inputs.inputs);
+    Ok(inputs)
+}
+
 /// Images given as floats from 0 to 1 are numbers all the same, and nonsense to a network that takes -1 to 1.
 fn warn_of_other_units(path: &Path, form: &InputForm<'_>, inputs: &[f32]) {
     let array = path.extension().is_some_and(|ending| ending == "npy" || ending == "safetensors");
@@ -151,13 +180,27 @@ fn judged(threshold: &Threshold, has_risk: bool) -> String {
     )
 }
 
+/// Tells thresholds of each model (of many the first), and what sets or intervals promise.
+fn tell(run: &SavedRun, found: &[Found], task: Task, is_new: bool, quiet: bool) -> io::Result<()> {
+    for group in found.iter().take(MOST_TOLD) {
+        if let Some(threshold) = &group.threshold {
+            tell_threshold(threshold, group.client, task, quiet)?;
+        }
+    }
+    if quiet {
+        return Ok(());
+    }
+    if found.len() > MOST_TOLD && found.iter().any(|group| group.threshold.is_some()) {
+        writeln!(io::stderr(), "and {} more clients; --json has them", found.len() - MOST_TOLD)?;
+    }
+    for line in promise(run, found, task, is_new).into_iter().flatten() {
+        writeln!(io::stderr(), "{line}")?;
+    }
+    Ok(())
+}
+
 /// Tells the threshold, and its coverage and risk on samples it was not found on. That nothing is answered is a warning.
-fn tell_threshold(
-    threshold: &Threshold,
-    client: Option<usize>,
-    task: Task,
-    quiet: bool,
-) -> anyhow::Result<()> {
+fn tell_threshold(threshold: &Threshold, client: Option<usize>, task: Task, quiet: bool) -> io::Result<()> {
     let whose = client.map_or("all clients".to_owned(), |client| format!("client {client}"));
     let found = format!("found on {} test samples of {whose}", threshold.samples);
     let text = match (threshold.uncertainty, task) {
@@ -174,5 +217,5 @@ fn tell_threshold(
             format!("abstaining above a deviation of {uncertainty:.4}, {found}: {judged}")
         }
     };
-    if quiet { Ok(()) } else { Ok(writeln!(io::stderr(), "{text}")?) }
+    if quiet { Ok(()) } else { writeln!(io::stderr(), "{text}") }
 }

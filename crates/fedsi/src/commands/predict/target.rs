@@ -17,7 +17,7 @@ const MOST_READ: u64 = 1 << 20;
 pub(super) fn target(arguments: &PredictArguments) -> Result<Option<PathBuf>, BadInput> {
     let Some(out) = &arguments.out else { return Ok(None) };
     let inputs = [Some(&arguments.input), Some(&arguments.run), arguments.fit.as_ref()];
-    let inputs = inputs.into_iter().chain([arguments.fit_targets.as_ref()]);
+    let inputs = inputs.into_iter().chain([arguments.fit_targets.as_ref(), arguments.model.as_ref()]);
     let inputs: Vec<&Path> = inputs.flatten().map(PathBuf::as_path).collect();
     let existing = inspect(out, &inputs)?;
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -35,6 +35,51 @@ pub(super) fn target(arguments: &PredictArguments) -> Result<Option<PathBuf>, Ba
             out.display()
         ))),
     }
+}
+
+/// The path to keep a new client's model at; none where it is not kept. A folder gets a file named after the data.
+pub(super) fn keep(arguments: &PredictArguments) -> Result<Option<PathBuf>, BadInput> {
+    let (Some(keep), Some(fit)) = (&arguments.keep, &arguments.fit) else { return Ok(None) };
+    let bad = |words: &str| Err(BadInput(format!("--keep {}: {words}", keep.display())));
+    let path = match keep.is_dir() {
+        true => keep.join(fit.file_stem().unwrap_or(fit.as_os_str())).with_extension("safetensors"),
+        false => keep.clone(),
+    };
+    if path.extension().is_none_or(|ending| ending != "safetensors") {
+        return bad("expected a name that ends in .safetensors, or a folder");
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(folder) = parent.canonicalize() else { return bad("its folder does not exist; make it first") };
+    if arguments.run.canonicalize().is_ok_and(|run| folder.starts_with(run)) {
+        return bad("it would be in the run's folder, which holds the run's own files; name another folder");
+    }
+    let is_input = |input: &Path| same_file(input, &path);
+    if [Some(&arguments.input), Some(fit), arguments.fit_targets.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|input| is_input(input))
+    {
+        return bad("it is an input; name another file");
+    }
+    match std::fs::symlink_metadata(&path) {
+        Err(_) => Ok(Some(path)),
+        Ok(found) if found.is_file() && (found.len() == 0 || arguments.force || is_kept(&path)) => {
+            Ok(Some(path))
+        }
+        Ok(_) => bad(
+            "it is there already, and --keep did not write it; name another file, or --force to replace it",
+        ),
+    }
+}
+
+/// Whether two paths lead to the same file.
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Whether `--keep` wrote this file.
+fn is_kept(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| fedsi_run::saved::is_kept_model(&bytes))
 }
 
 /// Writes predictions, after another look at what is there by now.
@@ -64,7 +109,8 @@ fn is_own_csv(header: &str) -> bool {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let has_each =
         |wanted: &str| names.iter().any(|name| name == wanted || name.starts_with(&format!("{wanted}_")));
-    let classes = ["class", "probability", "entropy"].into_iter().all(has);
+    let classes = ["class", "probability", "entropy", "abstain"].into_iter().all(has)
+        || ["row", "class", "probability", "entropy"].into_iter().all(has);
     classes || ["mean", "deviation", "low", "high"].into_iter().all(has_each)
 }
 
@@ -79,6 +125,7 @@ mod tests {
         {
             assert!(is_own_csv(own), "{own}");
         }
+        assert!(is_own_csv("age,ward,class,probability,well,sick,entropy,strangeness,abstain,reason"));
         assert!(is_own_csv("row,mean_a,deviation_a,variance_a,low_a,high_a,mean_b,deviation_b,low_b,high_b"));
         for other in ["", "age,dose,outcome", "class,probability", "{", "row,mean,deviation"] {
             assert!(!is_own_csv(other), "{other}");

@@ -1,5 +1,7 @@
 //! `fedsi laplace` against what PyTorch finds the slow way (see make.py), and on cases it must refuse.
 
+mod variants;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -32,11 +32,8 @@ pub(super) fn promise(run: &SavedRun, found: &[Found], task: Task, is_new: bool)
         parts.push(format!("rows of the client itself ({})", listed(&own)));
     }
     if !pooled.is_empty() {
-        parts.push(format!(
-            "{pooled_rows} rows of all clients for {}, too few being {}",
-            listed(&pooled),
-            if pooled.len() == 1 { "its own" } else { "their own" }
-        ));
+        let own = if pooled.len() == 1 { "whose own are" } else { "each of whose own are" };
+        parts.push(format!("{pooled_rows} rows of all clients for {}, {own} too few", listed(&pooled)));
     }
     let kind = if is_new { "held-out" } else { "test" };
     let over = if pooled.is_empty() { "" } else { " and clients" };

@@ -77,13 +77,15 @@ pub(crate) fn configs() -> Vec<Vec<u8>> {
 
 pub(crate) fn tables() -> Vec<Vec<u8>> {
     let mut classes = String::from("a,b,y,c\n");
-    let mut values = String::from("a,b,y,c\n");
+    let mut mixed = String::from("a;b;y;c\r\n");
     for row in 0..24 {
         let (class, client) = (["u", "v", "w"][row % 3], ["p", "q"][row % 2]);
         classes.push_str(&format!("{row}.5,-{row},{class},{client}\n"));
-        values.push_str(&format!("{row}.5,-{row},{row}.25,{client}\n"));
+        // A delimiter of its own, decimal commas, missing values and dates.
+        let date = if row % 4 == 0 { String::new() } else { format!("2024-01-{:02}", row + 1) };
+        mixed.push_str(&format!("{row},5;{date};{class};{client}\r\n"));
     }
-    vec![classes.into_bytes(), values.into_bytes()]
+    vec![classes.into_bytes(), mixed.into_bytes()]
 }
 
 pub(crate) fn arrays() -> Vec<Vec<u8>> {

@@ -155,7 +155,7 @@ impl ClassSeries {
 }
 
 impl ValueSeries {
-    fn of(
+    pub(crate) fn of(
         mean: &[f64],
         variance: &[f64],
         targets: &[f64],

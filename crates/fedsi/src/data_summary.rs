@@ -2,6 +2,8 @@
 
 use fedsi_data::{DataSummary, shortened};
 
+use crate::table::hanging;
+
 /// Columns of a terminal that a line may take.
 const WIDTH: usize = 80;
 /// Letters of a column's name.
@@ -72,29 +74,9 @@ pub(crate) fn text(summary: &DataSummary) -> String {
     text
 }
 
-/// A line broken at spaces, further lines indented.
+/// A line broken at spaces, further lines indented; it begins where it did.
 fn wrapped(line: &str, indent: &str) -> String {
-    let start: String = line.chars().take_while(|letter| *letter == ' ').collect();
-    let mut text = String::new();
-    let mut current = start;
-    let mut is_empty = true;
-    for word in line.split_whitespace() {
-        let length = current.chars().count() + usize::from(!is_empty) + word.chars().count();
-        if length > WIDTH && !is_empty {
-            text.push_str(current.trim_end());
-            text.push('\n');
-            current = indent.to_owned();
-            is_empty = true;
-        }
-        if !is_empty {
-            current.push(' ');
-        }
-        current.push_str(word);
-        is_empty = false;
-    }
-    text.push_str(current.trim_end());
-    text.push('\n');
-    text
+    hanging(line, WIDTH, line.len() - line.trim_start().len(), indent.len())
 }
 
 #[cfg(test)]

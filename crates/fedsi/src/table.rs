@@ -115,7 +115,12 @@ pub(crate) fn line_width() -> usize {
 
 /// Text in lines of at most so many letters, each after `indent` spaces; words are not divided.
 pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
-    let mut lines = vec![" ".repeat(indent)];
+    hanging(text, width, indent, indent)
+}
+
+/// The same with another indent of the first line.
+pub(crate) fn hanging(text: &str, width: usize, first: usize, further: usize) -> String {
+    let (mut lines, mut indent) = (vec![" ".repeat(first)], first);
     for word in text.split_whitespace() {
         let line = lines.last_mut().filter(|line| {
             let used = line.chars().count();
@@ -128,7 +133,10 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
                 }
                 line.push_str(word);
             }
-            None => lines.push(format!("{}{word}", " ".repeat(indent))),
+            None => {
+                indent = further;
+                lines.push(format!("{}{word}", " ".repeat(indent)));
+            }
         }
     }
     format!("{}\n", lines.join("\n"))
@@ -180,6 +188,7 @@ mod tests {
         assert_eq!(wrapped("one two three", 9, 2), "  one two\n  three\n");
         assert_eq!(wrapped("incomprehensibilities", 9, 2), "  incomprehensibilities\n");
         assert_eq!(wrapped("", 9, 2), "  \n");
+        assert_eq!(hanging("one two three four", 9, 0, 2), "one two\n  three\n  four\n");
     }
 
     #[test]

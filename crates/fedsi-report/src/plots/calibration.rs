@@ -7,9 +7,10 @@ use super::canvas::{BLUE, VERMILION};
 use super::histograms::{Histogram, Histograms};
 use super::lines::Lines;
 use super::reliability::Reliability;
+use super::uncertainty::{interval_coverage, residual_histogram};
 use super::{Axes, Drawing, NAMED, drawing, number, percent};
 use crate::ReportError;
-use crate::series::{COVERAGES, LEVELS, RESIDUAL_BINS, RESIDUALS};
+use crate::series::{COVERAGES, RESIDUALS, ValueSeries};
 
 /// Bins of a histogram of confidences.
 const CONFIDENCE_BINS: usize = 20;
@@ -96,47 +97,15 @@ pub(crate) fn value_plots(
     rows: &GaussianPredictions<'_>,
     [mean, variance, targets]: [&[f64]; 3],
 ) -> Result<Vec<Captioned>, ReportError> {
-    let level = |step: usize| step as f64 / (LEVELS + 1) as f64;
-    let points: Vec<(f64, f64)> =
-        (1..=LEVELS).filter_map(|step| Some((level(step), rows.coverage(level(step))?))).collect();
-    let axes = Axes {
-        x: 0.0..1.0,
-        y: 0.0..1.0,
-        x_name: "level of the interval",
-        y_name: "targets inside",
-        x_label: percent,
-        y_label: percent,
-        y_labels: 6,
-        space: NAMED,
-    };
-    let inside = rows.coverage(0.9).unwrap_or(0.0);
-    let about =
-        format!("Coverage of predicted intervals: {:.0}% of targets lie in the 90% interval", 100.0 * inside);
-    let lines =
-        Lines { axes, curves: vec![("all", points)], ideal: Some([(0.0, 0.0), (1.0, 1.0)]), marked: true };
+    let series = ValueSeries::of(mean, variance, targets, rows.outputs())
+        .map_err(|error| ReportError::Drawing(error.to_string()))?;
     let intervals = Captioned {
         title: "Intervals",
-        plot: drawing("interval-coverage", &about, false, &lines)?,
+        plot: interval_coverage(&series, "all", false)?,
         caption: "How many targets lie inside the interval of each level. Good: on the dashed line. Below it, intervals are \
                   too narrow; above it, too wide.",
     };
-    let mut counts = vec![0; RESIDUAL_BINS];
-    for ((mean, variance), target) in mean.iter().zip(variance).zip(targets) {
-        let residual = (target - mean) / variance.sqrt();
-        let bin = ((residual + RESIDUALS) / (2.0 * RESIDUALS) * RESIDUAL_BINS as f64) as usize;
-        counts[bin.min(RESIDUAL_BINS - 1)] += 1;
-    }
-    let width = 2.0 * RESIDUALS / RESIDUAL_BINS as f64;
-    let normal = (0..=80).map(|step| {
-        let z = RESIDUALS * (f64::from(step) / 40.0 - 1.0);
-        (z, width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt())
-    });
-    let histograms = Histograms {
-        x_name: "(target - mean) / standard deviation",
-        x: -RESIDUALS..RESIDUALS,
-        histograms: vec![Histogram { name: "targets", counts: &counts, colour: BLUE }],
-        ideal: normal.collect(),
-    };
+    let histograms = residual_histogram(&series, "(target - mean) / standard deviation");
     let about = format!(
         "Histogram of {} errors over predicted deviations, beside the normal curve, from {} to {}",
         targets.len(),

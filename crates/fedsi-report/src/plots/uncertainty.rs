@@ -110,7 +110,16 @@ fn entropy(pooled: &ClassSeries, classes: usize) -> Result<Drawing, ReportError>
 }
 
 fn intervals(pooled: &ValueSeries) -> Result<Drawing, ReportError> {
-    let points: Vec<(f64, f64)> = levels().zip(pooled.coverage.iter().copied()).collect();
+    interval_coverage(pooled, "all clients", true)
+}
+
+/// How many targets lie inside the interval of each level.
+pub(super) fn interval_coverage(
+    series: &ValueSeries,
+    name: &'static str,
+    on_page: bool,
+) -> Result<Drawing, ReportError> {
+    let points: Vec<(f64, f64)> = levels().zip(series.coverage.iter().copied()).collect();
     let axes = Axes {
         x: 0.0..1.0,
         y: 0.0..1.0,
@@ -123,13 +132,9 @@ fn intervals(pooled: &ValueSeries) -> Result<Drawing, ReportError> {
     };
     let inside = points.get(17).map_or(0.0, |point| 100.0 * point.1);
     let about = format!("Coverage of predicted intervals: {inside:.0}% of targets lie in the 90% interval");
-    let lines = Lines {
-        axes,
-        curves: vec![("all clients", points)],
-        ideal: Some([(0.0, 0.0), (1.0, 1.0)]),
-        marked: true,
-    };
-    drawing("interval-coverage", &about, true, &lines)
+    let lines =
+        Lines { axes, curves: vec![(name, points)], ideal: Some([(0.0, 0.0), (1.0, 1.0)]), marked: true };
+    drawing("interval-coverage", &about, on_page, &lines)
 }
 
 fn levels() -> impl Iterator<Item = f64> {
@@ -137,23 +142,27 @@ fn levels() -> impl Iterator<Item = f64> {
 }
 
 fn residuals(pooled: &ValueSeries) -> Result<Drawing, ReportError> {
+    drawing(
+        "residuals",
+        "Histogram of errors over predicted deviations, beside the normal curve",
+        true,
+        &residual_histogram(pooled, "(target - prediction) / predicted deviation"),
+    )
+}
+
+/// Errors in predicted standard deviations, beside the normal curve.
+pub(super) fn residual_histogram<'a>(series: &'a ValueSeries, x_name: &'static str) -> Histograms<'a> {
     let width = 2.0 * RESIDUALS / RESIDUAL_BINS as f64;
     let normal = (0..=80).map(|step| {
         let z = RESIDUALS * (f64::from(step) / 40.0 - 1.0);
         (z, width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt())
     });
-    let histograms = Histograms {
-        x_name: "(target - prediction) / predicted deviation",
+    Histograms {
+        x_name,
         x: -RESIDUALS..RESIDUALS,
-        histograms: vec![Histogram { name: "targets", counts: &pooled.residuals, colour: BLUE }],
+        histograms: vec![Histogram { name: "targets", counts: &series.residuals, colour: BLUE }],
         ideal: normal.collect(),
-    };
-    drawing(
-        "residuals",
-        "Histogram of errors over predicted deviations, beside the normal curve",
-        true,
-        &histograms,
-    )
+    }
 }
 
 fn deviation(pooled: &ValueSeries, clients: &[(usize, ValueSeries)]) -> Result<Drawing, ReportError> {

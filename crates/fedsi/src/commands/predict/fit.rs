@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 
-use fedsi_data::{InputTable, Samples, read_labelled};
+use fedsi_data::{InputTable, read_labelled};
 use fedsi_fl::client::Predictions;
-use fedsi_metrics::HALF_WIDTH_95;
+use fedsi_metrics::{HALF_WIDTH_95, wilson};
 use fedsi_run::saved::{ConformalCalibration, SavedModel, SavedRun};
 
 use crate::args::PredictArguments;
@@ -70,7 +70,7 @@ pub(super) fn fit(
         }
         (None, _) => {
             let own = ranges(&|_| true);
-            let model = fit_all(run, server.clone(), samples)?.with_ranges(own);
+            let model = server.join(run, samples)?.with_ranges(own);
             Ok(Fitted { model, calibration: None })
         }
     }
@@ -93,14 +93,6 @@ fn held_out(count: usize, table: Option<&InputTable>, group: &str) -> Vec<bool> 
         is_held.push(*numbers.entry(row[column].as_str()).or_insert(next) % ONE_OF == ONE_OF - 1);
     }
     is_held
-}
-
-fn fit_all(
-    run: &SavedRun,
-    server: fedsi_run::saved::SavedServer,
-    samples: Samples,
-) -> anyhow::Result<SavedModel> {
-    Ok(server.join(run, samples)?)
 }
 
 /// Tells the figures on held-out rows, with what their number leaves open.
@@ -135,7 +127,7 @@ fn figures(predictions: &Predictions) -> String {
                 .clone()
                 .filter(|(row, label)| fedsi_run::saved::most_probable(row).0 == **label as usize);
             let right = right.count();
-            let (low, high) = wilson(right, labels.len());
+            let [low, high] = wilson(right, labels.len()).unwrap_or([0.0, 1.0]);
             let losses = rows.map(|(row, &label)| {
                 -f64::from(row[label as usize]).max(fedsi_metrics::PROBABILITY_FLOOR).ln()
             });
@@ -159,18 +151,6 @@ fn figures(predictions: &Predictions) -> String {
     }
 }
 
-/// The 95% interval of a share by Wilson's formula.
-pub(crate) fn wilson(hits: usize, of: usize) -> (f64, f64) {
-    let (n, z) = (of as f64, HALF_WIDTH_95);
-    if of == 0 {
-        return (0.0, 1.0);
-    }
-    let share = hits as f64 / n;
-    let centre = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
-    let half = z / (1.0 + z * z / n) * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
-    ((centre - half).max(0.0), (centre + half).min(1.0))
-}
-
 /// The mean, and its standard error; infinite of one value.
 fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
@@ -186,11 +166,11 @@ mod tests {
     #[test]
     fn intervals_worked_by_hand() {
         // 8 of 10, z = 1.96: from Wilson's paper's formula, 0.490 to 0.943.
-        let (low, high) = wilson(8, 10);
+        let [low, high] = wilson(8, 10).unwrap();
         assert!((low - 0.4902).abs() < 1e-4 && (high - 0.9433).abs() < 1e-4, "{low} {high}");
-        let (low, high) = wilson(0, 20);
+        let [low, high] = wilson(0, 20).unwrap();
         assert!(low.abs() < 1e-12 && (high - 0.1611).abs() < 1e-4, "{low} {high}");
-        assert_eq!(wilson(0, 0), (0.0, 1.0));
+        assert_eq!(wilson(0, 0).unwrap_or([0.0, 1.0]), [0.0, 1.0]);
         // 1, 2, 3: mean 2, variance 1, standard error 1 / sqrt 3.
         let (mean, error) = mean_and_error(&[1.0, 2.0, 3.0]);
         assert!((mean - 2.0).abs() < 1e-12 && (error - 3.0_f64.sqrt().recip()).abs() < 1e-12);

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::columns::Note;
 use super::drift::DriftTest;
 use super::figures::{Estimate, Measure};
-use crate::table::Table;
+use crate::table::{Table, hanging};
 
 /// What a file of figures says it is.
 pub(super) const FORMAT: &str = "fedsi-score-1";
@@ -303,19 +303,7 @@ fn number(measure: &Measure, value: f64) -> String {
 
 /// A long line at the width of a terminal, further lines indented.
 fn wrapped(text: &str) -> String {
-    let (mut lines, mut line) = (Vec::new(), String::new());
-    for word in text.split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(std::mem::take(&mut line));
-            line.push(' ');
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines.join("\n")
+    hanging(text, WIDTH, 0, 2).trim_end().to_owned()
 }
 
 #[cfg(test)]

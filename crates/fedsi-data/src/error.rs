@@ -97,6 +97,18 @@ pub enum DataError {
         /// What it should hold.
         expected: String,
     },
+    /// Sites contradict each other, or what one sent cannot be used.
+    #[error("{subject}: found {found}, expected {expected}; {advice}")]
+    Site {
+        /// Whose or what: `site "Turku"`, `a site's description`.
+        subject: String,
+        /// What is there.
+        found: String,
+        /// What should be there.
+        expected: String,
+        /// What to do.
+        advice: String,
+    },
     /// The pool has too few samples for so many clients.
     #[error(
         "partition.clients = {clients}: the pool of {rows} samples feeds at most {feasible} clients under \
@@ -163,6 +175,27 @@ impl DataError {
             expected: expected.into(),
             advice,
         }
+    }
+
+    /// Of the site with this name.
+    pub(crate) fn site(
+        name: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self::sites(format!("site {}", quoted(name)), found, expected, advice)
+    }
+
+    /// Of a message between sites, or of all of them.
+    pub(crate) fn sites(
+        subject: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let (found, expected) = (one_line(&found.into()), one_line(&expected.into()));
+        Self::Site { subject: subject.into(), found, expected, advice: advice.into() }
     }
 
     pub(crate) fn setting(

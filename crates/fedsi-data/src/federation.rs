@@ -1,11 +1,14 @@
 //! What the rest of fedsi sees of data: clients with samples, materialised on demand.
 
+use serde::{Deserialize, Serialize};
+
 use crate::scale::Scaling;
 use crate::spec::TaskKind;
 use crate::table::{ColumnRange, DataSummary, TableEncoding};
 
 /// What is predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Task {
     /// One of `classes` classes.
     Classification {

@@ -36,6 +36,7 @@ mod partition;
 mod pool;
 mod read;
 mod scale;
+pub mod site;
 mod spec;
 pub mod table;
 
@@ -53,8 +54,10 @@ pub use error::{DataError, UnknownDataset};
 pub use federation::{Federation, Samples, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table};
+pub use partition::{ClientRows, RowArrays, partition_rows};
 pub use read::{
-    InputForm, InputRows, InputTable, LabelledRows, TargetForm, npy_numbers, read_inputs, read_labelled,
+    ArrayNumbers, InputForm, InputRows, InputTable, LabelledRows, TargetForm, array_inputs, npy_numbers,
+    read_inputs, read_labelled,
 };
 pub use scale::Scaling;
 pub use spec::{DataSpec, DatasetName, FilesSpec, PartitionKind, PartitionSpec, Size, TaskKind};

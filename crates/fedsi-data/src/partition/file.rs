@@ -26,7 +26,7 @@ pub(super) fn assigned(
     let given: Vec<String> = lines.iter().map(|line| line.client.clone()).collect();
     let (names, numbers) = numbered(&given);
     let rows = lines.iter().zip(numbers).map(|(line, owner)| (line.index, owner as usize, line.split));
-    gather(table, names, rows, spec, streams)
+    gather(table, 0, names, rows, spec, streams)
 }
 
 struct Line {

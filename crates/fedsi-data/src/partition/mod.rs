@@ -10,6 +10,7 @@
 //! drawn from those rows one by one: there a group may be on both sides, which makes scores on it too good, and tests no
 //! better than they are.
 
+mod arrays;
 mod cut;
 mod deal;
 mod file;
@@ -17,6 +18,7 @@ mod groups;
 pub(crate) mod owned;
 pub(crate) mod proportions;
 
+pub use arrays::{RowArrays, partition_rows};
 use fedsi_random::Streams;
 
 use crate::error::{DataError, quoted};
@@ -65,13 +67,13 @@ pub(crate) struct Owners {
 
 /// The rows of one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClientRows {
+pub struct ClientRows {
     /// Its own name, where the data has one.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Rows it trains on, at least one.
-    pub(crate) train: Vec<u32>,
+    pub train: Vec<u32>,
     /// Rows it is tested on.
-    pub(crate) test: Vec<u32>,
+    pub test: Vec<u32>,
 }
 
 /// Divides the rows of a table among clients. Costs a shuffle of all rows.
@@ -89,6 +91,27 @@ pub(crate) fn partition(
             deal::dealt(table, spec, &streams)?
         }
     };
+    refuse_empty(&clients)?;
+    Ok(clients)
+}
+
+/// The training and test rows of a client that has a table to itself: those that [`PartitionKind::Natural`] gives the client
+/// with this number of a table of all clients, where no group is at several of them. Costs a shuffle of all rows.
+pub(crate) fn alone(
+    table: &Table<'_>,
+    spec: &PartitionSpec,
+    seed: u64,
+    client: u64,
+    name: &str,
+) -> Result<Vec<ClientRows>, DataError> {
+    let spec = PartitionSpec { kind: PartitionKind::Natural, ..spec.clone() };
+    check(table, &spec)?;
+    let clients = owned::alone(table, client, name, &spec, &Streams::new(seed))?;
+    refuse_empty(&clients)?;
+    Ok(clients)
+}
+
+fn refuse_empty(clients: &[ClientRows]) -> Result<(), DataError> {
     for (number, client) in clients.iter().enumerate() {
         if client.train.is_empty() {
             return Err(DataError::EmptyClient {
@@ -98,7 +121,7 @@ pub(crate) fn partition(
             });
         }
     }
-    Ok(clients)
+    Ok(())
 }
 
 /// Refuses settings that no table could satisfy.

@@ -31,13 +31,30 @@ pub(super) fn natural(
         let split = table.train_rows.map(|first| if row < first { Split::Train } else { Split::Test });
         (row as u32, owner as usize, split)
     });
-    gather(table, owners.names.clone(), rows, spec, streams)
+    gather(table, 0, owners.names.clone(), rows, spec, streams)
+}
+
+/// All rows of a table as those of one client, cut as [`natural`] cuts the rows of the client with this number.
+pub(super) fn alone(
+    table: &Table<'_>,
+    client: u64,
+    name: &str,
+    spec: &PartitionSpec,
+    streams: &Streams,
+) -> Result<Vec<ClientRows>, DataError> {
+    let rows = (0..table.rows as u32).filter(|&row| table.keeps(row));
+    let rows = rows.map(|row| {
+        let side = |first: usize| if (row as usize) < first { Split::Train } else { Split::Test };
+        (row, 0, table.train_rows.map(side))
+    });
+    gather(table, client, vec![name.to_owned()], rows, spec, streams)
 }
 
 /// Gives rows to their owners; rows without a split are cut by the fraction. Rows of one group are on one side, also where
-/// they are at several clients.
+/// they are at several clients. `first` is the number of the first client, which decides how its rows are cut.
 pub(super) fn gather(
     table: &Table<'_>,
+    first: u64,
     names: Vec<String>,
     rows: impl Iterator<Item = (u32, usize, Option<Split>)>,
     spec: &PartitionSpec,
@@ -71,7 +88,7 @@ pub(super) fn gather(
     }
     for number in order {
         let rows = std::mem::take(&mut uncut[number]);
-        let mut stream = streams.stream(Purpose::Partition, number as u64, CUT);
+        let mut stream = streams.stream(Purpose::Partition, first + number as u64, CUT);
         let test = cut::test_rows(rows.len(), spec.test_fraction);
         let cut = cut::divided(table, &rows, test, &mut sides, &mut stream);
         clients[number].train.extend(cut.train);

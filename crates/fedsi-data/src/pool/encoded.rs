@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::PoolTargets;
-use crate::error::DataError;
+use crate::error::{DataError, quoted};
 use crate::partition::ClientRows;
 use crate::scale::Scaling;
 use crate::table::{
-    Agreement, ColumnRange, DataSummary, Inspected, Outcome, SiteSummary, TableEncoding, TableRows, inspect,
-    ranges,
+    ColumnEncoding, ColumnRange, DataSummary, Inspected, MergedSummaries, Outcome, SiteSummary,
+    TableEncoding, TableRows, inspect, ranges,
 };
 
 /// A table whose encoding is known.
@@ -28,25 +28,47 @@ pub(crate) struct EncodedRows {
     pub(crate) target_scaling: Option<Scaling>,
 }
 
+/// What the sites of a table agreed on.
+#[derive(Clone, Debug)]
+pub(crate) struct AgreedTable {
+    pub(crate) encoding: TableEncoding,
+    pub(crate) target_scaling: Option<Scaling>,
+}
+
+impl AgreedTable {
+    /// As the clients' training rows tell, client by client: the way of a real federation.
+    pub(crate) fn of_clients(
+        rows: &TableRows,
+        clients: &[ClientRows],
+        targets: &PoolTargets,
+    ) -> Result<Self, DataError> {
+        let mut merged = None;
+        for client in clients {
+            let summary = site_summary(rows, &client.train, targets);
+            merged.get_or_insert_with(|| MergedSummaries::new(&summary)).add(&summary)?;
+        }
+        let (encoding, scaling) =
+            merged.map(|all: MergedSummaries| (all.encoding(), all.target_scaling())).unwrap_or_default();
+        let standardized = rows.settings.standardize && matches!(targets, PoolTargets::Values(_));
+        Ok(Self { encoding, target_scaling: standardized.then_some(scaling) })
+    }
+}
+
 impl EncodedTable {
-    /// Encodes all rows as the clients' training rows tell, client by client: the way of a real federation.
+    /// Encodes all rows as was agreed.
     pub(crate) fn encode(
         rows: TableRows,
+        agreed: AgreedTable,
         clients: &[ClientRows],
         targets: &PoolTargets,
     ) -> Result<EncodedRows, DataError> {
-        let names = rows.input_names();
-        let mut agreement = None;
-        for client in clients {
-            let summary = site_summary(&rows, &names, &client.train, targets);
-            agreement.get_or_insert_with(|| Agreement::new(&summary)).add(&summary)?;
-        }
-        let (encoding, scaling) =
-            agreement.map(|all| (all.encoding(), all.target_scaling())).unwrap_or_default();
+        let AgreedTable { encoding, target_scaling } = agreed;
         let place: HashMap<&str, usize> =
-            rows.sheet.header.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
-        let places: Vec<usize> =
-            encoding.columns.iter().filter_map(|column| place.get(column.name.as_str()).copied()).collect();
+            rows.inputs.iter().map(|&at| (rows.sheet.header[at].as_str(), at)).collect();
+        let place_of = |column: &ColumnEncoding| {
+            place.get(column.name.as_str()).copied().ok_or_else(|| lacks(&rows, &column.name))
+        };
+        let places = encoding.columns.iter().map(place_of).collect::<Result<Vec<usize>, _>>()?;
         if encoding.width() == 0 {
             let left_out: Vec<&str> = encoding.left_out.iter().map(|column| column.name.as_str()).collect();
             let found = format!("no column that can be an input: {} are left out", left_out.join(", "));
@@ -73,8 +95,6 @@ impl EncodedTable {
         });
         summary.file.clone_from(&rows.file);
         summary.warnings.splice(0..0, rows.notes.iter().cloned());
-        let target_scaling =
-            (rows.settings.standardize && matches!(targets, PoolTargets::Values(_))).then_some(scaling);
         let table = Self { rows, encoding, places, summary };
         Ok(EncodedRows { table, inputs, target_scaling })
     }
@@ -112,12 +132,19 @@ impl EncodedTable {
     }
 }
 
+fn lacks(rows: &TableRows, column: &str) -> DataError {
+    let found = format!("the input columns {}", quoted(&rows.input_names().join(", ")));
+    let expected = format!("{} among them, as agreed", quoted(column));
+    let advice = "add the column, or describe the data of all sites again";
+    DataError::malformed(&rows.sheet.path(0), "line 1", found, expected, advice)
+}
+
 fn outputs(values: &[f64], rows: &TableRows) -> usize {
     values.len().checked_div(rows.sheet.rows()).unwrap_or(0)
 }
 
 /// What a client tells of its training rows.
-fn site_summary(rows: &TableRows, names: &[String], train: &[u32], targets: &PoolTargets) -> SiteSummary {
+pub(crate) fn site_summary(rows: &TableRows, train: &[u32], targets: &PoolTargets) -> SiteSummary {
     let cell = |row: usize, column: usize| -> Cow<'_, str> {
         rows.sheet.value(train[row] as usize, rows.inputs[column])
     };
@@ -129,7 +156,7 @@ fn site_summary(rows: &TableRows, names: &[String], train: &[u32], targets: &Poo
             (0..width).map(|output| train.iter().map(|row| value(row, output)).collect()).collect()
         }
     };
-    SiteSummary::of(rows.settings, names, train.len(), cell, targets)
+    SiteSummary::of(rows.settings, &rows.input_names(), train.len(), cell, targets)
 }
 
 /// All rows as inputs; those that are left out as zeros, which nobody reads.

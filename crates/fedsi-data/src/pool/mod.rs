@@ -9,6 +9,7 @@ use crate::scale::{self, Scaling, byte_to_unit};
 use crate::spec::PartitionSpec;
 use crate::table::{ColumnRange, DataSummary, TableEncoding, TableRows};
 use encoded::EncodedTable;
+pub(crate) use encoded::{AgreedTable, site_summary};
 
 /// The inputs of a pool, row-major.
 #[derive(Debug)]
@@ -37,6 +38,9 @@ pub(crate) enum PoolTargets {
     Values(Vec<f64>),
 }
 
+/// For each row the number of its group, and its time, where the partition asks for them.
+type GroupsAndTimes = (Option<Vec<u32>>, Option<Vec<f64>>);
+
 /// The samples of a dataset, checked: `rows` of each, classes in range, numbers finite. Those of tables are as precise
 /// as the file has them, because what standardisation takes away may be most of their digits.
 #[derive(Debug)]
@@ -54,6 +58,27 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// The rows of a pool that is one client's own: see [`partition::alone`].
+    pub(crate) fn rows_of(
+        &self,
+        client: u64,
+        name: &str,
+        partition: &PartitionSpec,
+        seed: u64,
+    ) -> Result<ClientRows, DataError> {
+        let (groups, times) = self.groups_and_times()?;
+        let table = self.table(groups.as_deref(), times.as_deref());
+        let clients = partition::alone(&table, partition, seed, client, name)?;
+        Ok(clients.into_iter().next().unwrap_or_default())
+    }
+
+    fn groups_and_times(&self) -> Result<GroupsAndTimes, DataError> {
+        match &self.inputs {
+            PoolInputs::Array(_) => Ok((None, None)),
+            PoolInputs::Table(rows) => Ok((rows.groups(), rows.times()?)),
+        }
+    }
+
     fn table<'a>(&'a self, groups: Option<&'a [u32]>, times: Option<&'a [f64]>) -> Table<'a> {
         let (labels, classes) = match (&self.targets, self.task) {
             (PoolTargets::Classes(labels), Task::Classification { classes }) => {
@@ -115,12 +140,19 @@ impl Pooled {
         standardize: bool,
         seed: u64,
     ) -> Result<Self, DataError> {
-        let (groups, times) = match &pool.inputs {
-            PoolInputs::Array(_) => (None, None),
-            PoolInputs::Table(rows) => (rows.groups(), rows.times()?),
-        };
-        let clients =
-            partition::partition(&pool.table(groups.as_deref(), times.as_deref()), partition, seed)?;
+        let (groups, times) = pool.groups_and_times()?;
+        let table = pool.table(groups.as_deref(), times.as_deref());
+        let clients = partition::partition(&table, partition, seed)?;
+        Self::of_clients(pool, clients, standardize, None)
+    }
+
+    /// The same for known clients; where a table's encoding was agreed on before, with that one.
+    pub(crate) fn of_clients(
+        pool: Pool,
+        clients: Vec<ClientRows>,
+        standardize: bool,
+        agreed: Option<AgreedTable>,
+    ) -> Result<Self, DataError> {
         let train: Vec<u32> = clients.iter().flat_map(|client| client.train.iter().copied()).collect();
         let scaled = |values: &[f64]| {
             let width = values.len().checked_div(pool.rows).unwrap_or(0);
@@ -136,7 +168,11 @@ impl Pooled {
                 (Inputs::Floats(values), scaling)
             }
             PoolInputs::Table(rows) => {
-                let encoded = EncodedTable::encode(*rows, &clients, &pool.targets)?;
+                let agreed = match agreed {
+                    Some(agreed) => agreed,
+                    None => AgreedTable::of_clients(&rows, &clients, &pool.targets)?,
+                };
+                let encoded = EncodedTable::encode(*rows, agreed, &clients, &pool.targets)?;
                 shape = checked_shape(&shape, &[encoded.table.encoding.width()])?;
                 let scaling = encoded.table.input_scaling();
                 (table, agreed_scaling) = (Some(encoded.table), encoded.target_scaling);

@@ -89,6 +89,43 @@ pub fn read_inputs(path: &Path, form: &InputForm<'_>) -> Result<InputRows, DataE
     Ok(InputRows { count, inputs, names: None, table: None })
 }
 
+/// The numbers of an array in memory, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArrayNumbers {
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Whole numbers.
+    Integers(Vec<i64>),
+    /// Any numbers.
+    Floats(Vec<f64>),
+}
+
+/// The same for an array in memory: what [`read_inputs`] makes of a .npy file with these numbers. Costs the inputs' memory.
+///
+/// # Errors
+/// Rows of another size than the model was trained on; numbers that it cannot take.
+pub fn array_inputs(
+    shape: &[usize],
+    numbers: ArrayNumbers,
+    form: &InputForm<'_>,
+) -> Result<InputRows, DataError> {
+    let (numbers, found) = match numbers {
+        ArrayNumbers::Bytes(bytes) => (bytes.len(), Numbers::Bytes(bytes)),
+        ArrayNumbers::Integers(integers) => (integers.len(), Numbers::Integers(integers)),
+        ArrayNumbers::Floats(floats) => (floats.len(), Numbers::Floats(floats)),
+    };
+    let path = Path::new("x");
+    if checked_product(shape) != Some(numbers) {
+        let found = format!("{numbers} numbers");
+        let advice = "give as many numbers as the shape has";
+        return Err(DataError::malformed(path, "the array", found, format!("shape {shape:?}"), advice));
+    }
+    let array =
+        Array { path: path.to_owned(), place: "the array".to_owned(), shape: shape.to_vec(), numbers: found };
+    let (count, inputs) = form.array_inputs(array)?;
+    Ok(InputRows { count, inputs, names: None, table: None })
+}
+
 /// A file whose format is unknown; where there is none, the system says so.
 pub(crate) fn unknown_ending(path: &Path, expected: &str) -> DataError {
     if let Err(source) = std::fs::metadata(path) {

@@ -14,7 +14,7 @@ mod picture;
 mod tensors;
 
 pub(crate) use files::{input_files, open_files};
-pub use inputs::{InputForm, InputRows, read_inputs};
+pub use inputs::{ArrayNumbers, InputForm, InputRows, array_inputs, read_inputs};
 pub use labelled::{LabelledRows, TargetForm, read_labelled};
 pub use new_rows::InputTable;
 pub use npy::npy_numbers;

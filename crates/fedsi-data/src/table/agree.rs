@@ -20,7 +20,7 @@ const ENOUGH_AT_A_SITE: u64 = 5;
 /// The summaries of sites, merged one after the other. Memory: all different categories that sites list, at most 200 a site
 /// and column, and up to twelve numbers a site and column, the moments of its values as numbers and as dates.
 #[derive(Debug)]
-pub(crate) struct Agreement {
+pub(crate) struct MergedSummaries {
     settings: SummarySettings,
     columns: Vec<MergedColumn>,
     targets: Vec<MergedMoments>,
@@ -71,15 +71,15 @@ impl TableEncoding {
                 expected: "one of each site".to_owned(),
             });
         };
-        let mut agreement = Agreement::new(first);
+        let mut merged = MergedSummaries::new(first);
         for summary in summaries {
-            agreement.add(summary)?;
+            merged.add(summary)?;
         }
-        Ok(agreement.encoding())
+        Ok(merged.encoding())
     }
 }
 
-impl Agreement {
+impl MergedSummaries {
     /// For tables such as this site's, which is not yet added.
     pub(crate) fn new(first: &SiteSummary) -> Self {
         let column = |column: &ColumnSummary| MergedColumn {

@@ -27,7 +27,7 @@ pub use ranges::{ColumnRange, OutsideValue, outside, ranges_of};
 pub use site::{ColumnSummary, SiteSummary, SummarySettings};
 pub use summary::{BadCell, DataSummary, UsedColumn};
 
-pub(crate) use agree::Agreement;
+pub(crate) use agree::MergedSummaries;
 #[cfg(test)]
 pub(crate) use cell::day_text;
 pub(crate) use cell::{is_missing, is_missing_target, number, with_point};

@@ -178,6 +178,11 @@ impl TableRows {
         self.inputs.iter().map(|&at| self.sheet.header[at].clone()).collect()
     }
 
+    /// The names of the columns of the targets.
+    pub(crate) fn target_names(&self) -> Vec<String> {
+        self.targets.iter().map(|&at| self.sheet.header[at].clone()).collect()
+    }
+
     /// For each row a number that rows with the same value in the column of groups share; a row without a value stands by
     /// itself.
     pub(crate) fn groups(&self) -> Option<Vec<u32>> {

@@ -128,7 +128,7 @@ impl SiteSummary {
     }
 
     /// Whether a table can have such a summary.
-    pub(super) fn check(&self) -> Result<(), DataError> {
+    pub(crate) fn check(&self) -> Result<(), DataError> {
         let bad =
             |found: String, expected: &str| Err(DataError::Summary { found, expected: expected.to_owned() });
         if self.columns.len() > MOST_COLUMNS || self.targets.len() > MOST_COLUMNS {

@@ -1,14 +1,52 @@
 //! Why a posterior cannot be computed.
 
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
 use thiserror::Error;
 
 /// A network that could not be evaluated, in the words of its own library.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the network could not be evaluated: {reason}")]
+#[derive(Clone, Debug)]
 pub struct EvaluationError {
     /// What its library said.
     pub reason: String,
+    cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+impl EvaluationError {
+    /// A failure that only words are known of.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), cause: None }
+    }
+
+    /// A failure that is kept as its [`source`](StdError::source), so that whoever knows its type finds it unchanged.
+    pub fn caused_by(cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self { reason: cause.to_string(), cause: Some(Arc::new(cause)) }
+    }
+}
+
+impl fmt::Display for EvaluationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the network could not be evaluated: {}", self.reason)
+    }
+}
+
+impl StdError for EvaluationError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // The error itself, not the pointer to it: what a caller downcasts.
+        self.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static))
+    }
+}
+
+/// Failures are the same where they say the same.
+impl PartialEq for EvaluationError {
+    fn eq(&self, other: &Self) -> bool {
+        self.reason == other.reason
+    }
+}
+
+impl Eq for EvaluationError {}
 
 /// Why a posterior cannot be computed.
 #[derive(Clone, Debug, PartialEq, Error)]

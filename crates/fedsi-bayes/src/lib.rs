@@ -55,7 +55,10 @@ pub mod strangeness;
 
 pub use curvature::Curvature;
 pub use error::{EvaluationError, PosteriorError};
-pub use laplace::{Laplace, LaplaceError, LaplaceParts, Prior, Regression, ScaledFits, Selection};
+pub use laplace::{
+    Laplace, LaplaceError, LaplaceParts, PROBABILITY_FLOOR, Prior, PriorScale, Regression, ScaledFits,
+    Selection,
+};
 pub use likelihood::Likelihood;
 pub use network::{BatchJacobian, LinearisedNetwork};
 pub use outputs::OutputDistribution;

@@ -49,23 +49,7 @@ impl<'a> Problem<'a> {
     /// Targets that do not fit the likelihood or the inputs; a network that cannot be evaluated.
     pub fn with_targets(mut self, targets: Targets<'_, f64>) -> Result<Self, PosteriorError> {
         let (samples, width) = (self.samples(), self.network.outputs());
-        match (&self.likelihood, targets) {
-            (Likelihood::Categorical, Targets::Classes(labels)) => {
-                length("labels", samples, labels.len())?;
-                if let Some(row) = labels.iter().position(|&label| label as usize >= width) {
-                    return Err(PosteriorError::Label { row, label: labels[row], classes: width });
-                }
-            }
-            (Likelihood::Gaussian { .. }, Targets::Values(values)) => {
-                length("target values", samples * width, values.len())?;
-            }
-            (Likelihood::Categorical, Targets::Values(_)) => {
-                return Err(PosteriorError::TargetKind { expected: "class labels", found: "values" });
-            }
-            (Likelihood::Gaussian { .. }, Targets::Classes(_)) => {
-                return Err(PosteriorError::TargetKind { expected: "values", found: "class labels" });
-            }
-        }
+        check_targets(&self.likelihood, targets, samples, width)?;
         let outputs = forward(&*self.network, &self.parameters, self.inputs)?;
         self.log_likelihood = Some(log_likelihood(&self.likelihood, &outputs, width, targets));
         Ok(self)
@@ -131,4 +115,31 @@ pub(crate) fn check_inputs(network: &dyn LinearisedNetwork, inputs: &[f64]) -> R
     }
     let (expected, found) = (network.inputs(), inputs.len());
     Err(PosteriorError::Length { what: "inputs, a multiple for all samples", expected, found })
+}
+
+/// Whether these are targets of the likelihood, for each of so many samples of `width` outputs.
+pub(crate) fn check_targets(
+    likelihood: &Likelihood,
+    targets: Targets<'_, f64>,
+    samples: usize,
+    width: usize,
+) -> Result<(), PosteriorError> {
+    match (likelihood, targets) {
+        (Likelihood::Categorical, Targets::Classes(labels)) => {
+            length("labels", samples, labels.len())?;
+            match labels.iter().position(|&label| label as usize >= width) {
+                Some(row) => Err(PosteriorError::Label { row, label: labels[row], classes: width }),
+                None => Ok(()),
+            }
+        }
+        (Likelihood::Gaussian { .. }, Targets::Values(values)) => {
+            length("target values", samples * width, values.len())
+        }
+        (Likelihood::Categorical, Targets::Values(_)) => {
+            Err(PosteriorError::TargetKind { expected: "class labels", found: "values" })
+        }
+        (Likelihood::Gaussian { .. }, Targets::Classes(_)) => {
+            Err(PosteriorError::TargetKind { expected: "values", found: "class labels" })
+        }
+    }
 }

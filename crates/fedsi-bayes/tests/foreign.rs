@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 use fedsi_bayes::selection::rules::Layers;
@@ -323,6 +325,18 @@ fn a_network_with_a_residual_connection_agrees_with_dense_algebra() {
     assert_eq!(shares, expected);
 }
 
+/// An error of another library.
+#[derive(Debug)]
+struct Exhausted;
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory")
+    }
+}
+
+impl Error for Exhausted {}
+
 /// Fails, or returns too little.
 #[derive(Debug)]
 struct Broken(Residual, bool);
@@ -341,7 +355,7 @@ impl LinearisedNetwork for Broken {
     }
 
     fn forward(&self, _: &[f64], _: &[f64]) -> Result<Vec<f64>, EvaluationError> {
-        if self.1 { Ok(Vec::new()) } else { Err(EvaluationError { reason: "out of memory".to_owned() }) }
+        if self.1 { Ok(Vec::new()) } else { Err(EvaluationError::caused_by(Exhausted)) }
     }
 
     fn jacobian(&self, p: &[f64], x: &[f64], _: &[usize]) -> Result<BatchJacobian, EvaluationError> {
@@ -357,7 +371,10 @@ fn a_network_that_fails_is_a_typed_error() {
         let parameters = vec![0.1; network.layout().len()];
         let problem = Problem::new(network, parameters, &inputs, Likelihood::Categorical).unwrap();
         let expected = |error: PosteriorError| match error {
-            PosteriorError::Evaluation(EvaluationError { reason }) => !short && reason == "out of memory",
+            PosteriorError::Evaluation(error) => {
+                let kept = error.source().is_some_and(<dyn Error>::is::<Exhausted>);
+                !short && error.reason == "out of memory" && kept
+            }
             PosteriorError::Length { what, .. } => short && what == "the network's outputs",
             _ => false,
         };

@@ -9,15 +9,19 @@
 //!
 //! A search over prior variances needs predictions and no posteriors:
 //! [`Problem::probabilities_at_scales`](crate::Problem::probabilities_at_scales) and
-//! [`Problem::regression_at_scales`](crate::Problem::regression_at_scales).
+//! [`Problem::regression_at_scales`](crate::Problem::regression_at_scales). Two such searches are there:
+//! [`Problem::scale_by_marginal_likelihood`](crate::Problem::scale_by_marginal_likelihood) and
+//! [`Problem::scale_by_held_out`](crate::Problem::scale_by_held_out).
 
 mod fit;
 mod fitted;
+mod prior_search;
 mod scales;
 mod select;
 
 pub use fit::ScaledFits;
 pub use fitted::{Laplace, LaplaceParts, Regression};
+pub use prior_search::{PROBABILITY_FLOOR, PriorScale};
 pub use select::{Prior, Selection};
 
 use thiserror::Error;
@@ -34,4 +38,7 @@ pub enum LaplaceError {
     /// Curvature or covariance cannot be computed.
     #[error(transparent)]
     Posterior(#[from] PosteriorError),
+    /// A search over prior variances without an answer.
+    #[error("no prior variance gives a finite score: the data or the network is at fault")]
+    NoFiniteScore,
 }

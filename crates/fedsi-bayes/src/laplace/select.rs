@@ -80,6 +80,8 @@ pub struct Selection {
     pub(super) prior_mean: Option<Vec<f64>>,
     pub(super) explanation: Explanation,
     pub(super) structure: Structure,
+    /// The diagonal of the GGN at each chosen parameter.
+    ggn: Vec<f64>,
     curvature: Option<Curvature>,
 }
 
@@ -108,21 +110,29 @@ impl Selection {
         self.curvature.as_ref()
     }
 
+    /// The same parameters, independent of each other: each has its own curvature alone. The fit costs next to nothing.
+    #[must_use]
+    pub fn independent(mut self) -> Self {
+        self.structure = Structure::Independent { ggn: self.ggn.clone() };
+        self
+    }
+
     /// `ggn` has a value for each chosen parameter.
     fn new(
         problem: &Problem<'_>,
         prior: &Prior,
         subnetwork: Subnetwork,
-        ggn: &[f64],
+        ggn: Vec<f64>,
         curvature: Option<Curvature>,
     ) -> Self {
         let indices = subnetwork.indices();
         Self {
             prior_variance: prior.at(&prior.variance, indices),
             prior_mean: prior.mean.as_ref().map(|mean| prior.at(mean, indices)),
-            explanation: subnetwork.explain(problem.network().layout(), ggn, prior.range()),
+            explanation: subnetwork.explain(problem.network().layout(), &ggn, prior.range()),
             structure: Structure::Full,
             subnetwork,
+            ggn,
             curvature,
         }
     }
@@ -153,7 +163,7 @@ impl Problem<'_> {
         // A rule of somebody else's may have checked its indices against another range.
         let subnetwork = Subnetwork::new(chosen.into_indices(), range)?;
         let ggn = prior.at(&curvature.ggn, subnetwork.indices());
-        Ok(Selection::new(self, prior, subnetwork, &ggn, Some(curvature)))
+        Ok(Selection::new(self, prior, subnetwork, ggn, Some(curvature)))
     }
 
     /// The parameters `indices` (ascending flat indices within the prior's range), with their full covariance.
@@ -167,7 +177,7 @@ impl Problem<'_> {
         prior.check(self)?;
         let subnetwork = Subnetwork::new(indices, prior.range())?;
         let ggn = Curvature::of_indices(self, subnetwork.indices())?.ggn;
-        Ok(Selection::new(self, prior, subnetwork, &ggn, None))
+        Ok(Selection::new(self, prior, subnetwork, ggn, None))
     }
 
     /// All parameters of the prior's range, with their full covariance.
@@ -188,7 +198,7 @@ impl Problem<'_> {
         let layout = self.network().layout();
         Candidates::new(layout, range, &curvature, &prior.variance, self.parameters())?;
         let ggn = curvature.ggn.clone();
-        Ok(Selection::new(self, prior, subnetwork, &ggn, Some(curvature)))
+        Ok(Selection::new(self, prior, subnetwork, ggn, Some(curvature)))
     }
 
     /// All parameters of the prior's range, independent of each other.
@@ -198,9 +208,6 @@ impl Problem<'_> {
     /// # Errors
     /// As for [`Self::choose_all`].
     pub fn choose_independent(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
-        let mut chosen = self.choose_all(prior)?;
-        let ggn = chosen.curvature.as_ref().map_or_else(Vec::new, |curvature| curvature.ggn.clone());
-        chosen.structure = Structure::Independent { ggn };
-        Ok(chosen)
+        self.choose_all(prior).map(Selection::independent)
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod contribution;
+mod draws;
 mod factors;
 mod family;
 mod independent;

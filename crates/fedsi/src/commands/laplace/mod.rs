@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use fedsi_bayes::{
-    Explanation, LaplaceError, Likelihood, OutputDistribution, Predictive, Prior, probabilities,
+    Explanation, LaplaceError, Likelihood, OutputDistribution, Predictive, Prior, PriorScale, probabilities,
     regression_variance,
 };
 use fedsi_compare::{ExternalPredictions, ExternalValues};
@@ -141,12 +141,12 @@ fn posterior(
     let chosen_prior =
         prior::choose(choice, case, &problem, &selection, tolerance, (seed, arguments.held_out))?;
     if chosen_prior.at_the_edge {
-        let widest = 10_f64.powf(prior::WIDEST);
+        let (least, widest) = PriorScale::RANGE;
         tracing::warn!(
             "the best prior variance, {:.1e} times what was given, lies at an end of what was tried, {:.0e} to {widest:.0e} \
              times, or just beyond: the data says little of it, or wants one further away",
             chosen_prior.scale,
-            1.0 / widest
+            least
         );
     }
     let scales = [chosen_prior.scale];

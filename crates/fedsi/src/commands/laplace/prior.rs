@@ -1,7 +1,6 @@
 //! The prior variance: as the data gives it, a number, or chosen by marginal likelihood or on held-out rows.
 
-use fedsi_bayes::{LaplaceError, Likelihood, Predictive, Problem, Selection};
-use fedsi_metrics::PROBABILITY_FLOOR;
+use fedsi_bayes::{LaplaceError, Predictive, Problem, Selection};
 use fedsi_random::{Purpose, Streams};
 use rand::seq::SliceRandom as _;
 use serde::Serialize;
@@ -79,35 +78,6 @@ pub(super) struct HeldOutScore {
     pub(super) unseen: bool,
 }
 
-/// Powers of ten that are tried first, each way; then finer around the best, which may lead 0.6 further.
-pub(super) const WIDEST: f64 = 6.0;
-/// How far each way, and how many steps each way.
-const LEVELS: [(f64, i32); 3] = [(WIDEST, 12), (0.5, 5), (0.1, 5)];
-
-/// The scale with the lowest loss, to 2%: a grid of half powers of ten, then two finer ones around its best. Says whether
-/// it is at the first grid's end or beyond. `losses` has a loss for each scale; one that is not a number loses.
-fn search(
-    mut losses: impl FnMut(&[f64]) -> Result<Vec<f64>, BadInput>,
-) -> Result<(f64, f64, bool), BadInput> {
-    let (mut centre, mut best) = (0.0_f64, f64::INFINITY);
-    for (reach, steps) in LEVELS {
-        let exponents: Vec<f64> =
-            (-steps..=steps).map(|step| centre + reach * f64::from(step) / f64::from(steps)).collect();
-        let scales: Vec<f64> = exponents.iter().map(|exponent| 10_f64.powf(*exponent)).collect();
-        for (exponent, loss) in exponents.iter().zip(losses(&scales)?) {
-            if loss < best {
-                (centre, best) = (*exponent, loss);
-            }
-        }
-    }
-    if !best.is_finite() {
-        return Err(BadInput(
-            "no prior variance gives a finite score: the data or the network is at fault".to_owned(),
-        ));
-    }
-    Ok((10_f64.powf(centre), best, centre.abs() >= WIDEST))
-}
-
 /// Chooses, for a selection of the problem's parameters.
 pub(super) fn choose(
     choice: PriorChoice,
@@ -121,16 +91,19 @@ pub(super) fn choose(
         PriorChoice::Given => ("given", 1.0, false, None),
         PriorChoice::Number(_) => ("number", 1.0, false, None),
         PriorChoice::MarginalLikelihood => {
-            let (scale, _, edge) = search(|scales| evidence(problem, selection, tolerance, scales))?;
-            ("marginal-likelihood", scale, edge, None)
+            let found = problem.scale_by_marginal_likelihood(selection, tolerance).map_err(bad)?;
+            ("marginal-likelihood", found.scale, found.at_the_edge, None)
         }
         PriorChoice::HeldOut => {
             let (rest, judged, unseen) = hold_out(case, seed, share)?;
             let rows = judged.rows(case);
             let learned = problem_of(case, &rest)?;
-            let (scale, nll, edge) =
-                search(|scales| held_out_losses(&learned, selection, tolerance, scales, &judged, seed))?;
-            ("held-out", scale, edge, Some(HeldOutScore { rows, nll, unseen }))
+            let rng = Streams::new(seed).stream(Purpose::Prediction, 0, 0);
+            let targets = judged.targets.borrow();
+            let found = learned
+                .scale_by_held_out(selection, tolerance, &judged.inputs, targets, Predictive::Probit, 1, &rng)
+                .map_err(bad)?;
+            ("held-out", found.scale, found.at_the_edge, Some(HeldOutScore { rows, nll: found.loss, unseen }))
         }
     };
     let first = selection.prior_variance().first().copied();
@@ -154,20 +127,6 @@ pub(super) fn problem_of<'a>(case: &Case, rows: &'a Rows) -> Result<Problem<'a>,
     Problem::new(network, case.parameters.clone(), &rows.inputs, case.likelihood.clone())
         .and_then(|problem| problem.with_targets(rows.targets.borrow()))
         .map_err(bad)
-}
-
-/// The negative log marginal likelihood at each scale.
-fn evidence(
-    problem: &Problem<'_>,
-    selection: &Selection,
-    tolerance: f64,
-    scales: &[f64],
-) -> Result<Vec<f64>, BadInput> {
-    let fits = problem.fit_scales(selection, tolerance, scales).map_err(bad)?;
-    let loss = |fit: Result<fedsi_bayes::Laplace, fedsi_bayes::PosteriorError>| {
-        Ok(fit.map_err(bad)?.log_marginal_likelihood().map_or(f64::NAN, |value| -value))
-    };
-    fits.map(loss).collect()
 }
 
 impl Rows {
@@ -216,75 +175,11 @@ fn hold_out(case: &Case, seed: u64, share: f64) -> Result<(Rows, Rows, bool), Ba
     Ok((case.train.select(case, rest), case.train.select(case, judged), false))
 }
 
-/// The mean NLL of rows at each scale.
-fn held_out_losses(
-    problem: &Problem<'_>,
-    selection: &Selection,
-    tolerance: f64,
-    scales: &[f64],
-    judged: &Rows,
-    seed: u64,
-) -> Result<Vec<f64>, BadInput> {
-    match (problem.likelihood(), &judged.targets) {
-        (Likelihood::Categorical, CaseTargets::Classes(labels)) => {
-            let classes = problem.network().outputs();
-            let mut rng = Streams::new(seed).stream(Purpose::Prediction, 0, 0);
-            let found = problem
-                .probabilities_at_scales(
-                    selection,
-                    tolerance,
-                    scales,
-                    &judged.inputs,
-                    Predictive::Probit,
-                    1,
-                    &mut rng,
-                )
-                .map_err(bad)?;
-            let nll = |probabilities: &Vec<f64>| {
-                let rows = probabilities.chunks_exact(classes).zip(labels);
-                let sum: f64 =
-                    rows.map(|(row, &label)| -row[label as usize].max(PROBABILITY_FLOOR).ln()).sum();
-                sum / labels.len() as f64
-            };
-            Ok(found.iter().map(nll).collect())
-        }
-        (Likelihood::Gaussian { .. }, CaseTargets::Values(targets)) => {
-            let outputs = problem.network().outputs();
-            let found =
-                problem.regression_at_scales(selection, tolerance, scales, &judged.inputs).map_err(bad)?;
-            let nll = |found: &fedsi_bayes::Regression| {
-                let entries = found.mean.iter().zip(&found.variance).zip(targets);
-                let sum: f64 = entries
-                    .map(|((mean, variance), target)| {
-                        0.5 * ((std::f64::consts::TAU * variance).ln() + (target - mean).powi(2) / variance)
-                    })
-                    .sum();
-                sum / (targets.len() / outputs) as f64
-            };
-            Ok(found.iter().map(nll).collect())
-        }
-        // Targets are read for the case's own task.
-        (Likelihood::Categorical, CaseTargets::Values(_))
-        | (Likelihood::Gaussian { .. }, CaseTargets::Classes(_)) => {
-            Err(BadInput("the held-out targets are of another task".to_owned()))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
+    /// The NLL that decides is the one that is reported afterwards.
     #[test]
-    fn a_search_finds_the_lowest_point_to_two_percent() {
-        for goal in [1.0, 37.0, 2.5e-4, 9.1e4, 5e5, 2e-6] {
-            let parabola =
-                |scales: &[f64]| Ok(scales.iter().map(|scale| (scale / goal).ln().powi(2)).collect());
-            let (found, _, edge) = search(parabola).unwrap();
-            assert!((found / goal).ln().abs() < 0.024 && !edge, "{found} is not {goal}");
-        }
-        let (found, _, edge) = search(|scales| Ok(scales.iter().map(|scale| -scale).collect())).unwrap();
-        assert!(edge && (found / 10_f64.powf(6.6)).ln().abs() < 1e-9, "{found}");
-        assert!(search(|scales| Ok(vec![f64::NAN; scales.len()])).is_err());
+    fn held_out_rows_are_scored_with_the_floor_of_all_scores() {
+        assert_eq!(fedsi_bayes::PROBABILITY_FLOOR, fedsi_metrics::PROBABILITY_FLOOR);
     }
 }

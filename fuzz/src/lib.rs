@@ -26,12 +26,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "messages", read: targets::messages, seeds: seeds::messages },
     Target { name: "checkpoints", read: targets::checkpoints, seeds: seeds::checkpoints },
     Target { name: "models", read: targets::models, seeds: seeds::models },
     Target { name: "configs", read: targets::configs, seeds: seeds::configs },
     Target { name: "tables", read: targets::tables, seeds: seeds::tables },
+    Target { name: "sites", read: targets::sites, seeds: seeds::sites },
     Target { name: "arrays", read: targets::arrays, seeds: seeds::arrays },
     Target { name: "images", read: targets::images, seeds: seeds::images },
 ];

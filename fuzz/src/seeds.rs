@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use fedsi_data::Size;
+use fedsi_data::site::{Agreement, SiteDescription};
+use fedsi_data::{FilesSpec, PartitionSpec, Size, Task as ClassesOrNumbers, TaskKind};
 use fedsi_fl::Config;
 use fedsi_fl::calibration::{Calibration, CandidateScore, Candidates};
-use fedsi_fl::client::ClientError;
+use fedsi_fl::client::{ClientError, Predictions, Scored, TestScores};
 use fedsi_fl::config::commented;
-use fedsi_fl::executor::{EvaluationData, Outcome, Task, TaskResult, Work};
-use fedsi_fl::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
+use fedsi_fl::executor::{EvaluationData, Outcome, Request, Response, Task, TaskResult, Work};
+use fedsi_fl::parameters::{Gaussian, HeadSamples, Kept, Parameters, SharedParameters};
 use fedsi_fl::wire::{CalibrationScores, Download, Upload, Variances, encode_parameters};
+
+use crate::scratch::file;
+use crate::targets::SITE_TABLE;
 
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let upload = |variances| Upload {
@@ -34,17 +38,34 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     let kept = Parameters::Samples(HeadSamples { values: vec![0.5; 4], samples: vec![0.25; 8] });
     let evaluate =
         Work::Evaluate { on: EvaluationData::Test, further_inputs: vec![1.0; 4], return_model: true };
-    let tasks = [Work::Train, Work::ScoreCandidates, evaluate].map(|work| {
+    let task = |work, kept| {
         let download = Arc::new(download(SharedParameters::Gaussian(gaussian())));
-        Task { client: 2, work, download, kept: Some(kept.clone()) }.encode()
-    });
+        Task { client: 2, work, download, kept: Some(kept), needed_since: Some(3) }
+    };
+    let at_site = task(Work::ScoreTest, Kept::AtSite { round: 6 });
+    let tasks =
+        [Work::Train, Work::ScoreCandidates, evaluate].map(|work| task(work, kept.clone().into()).encode());
+    let request = Request { federation: "id".to_owned(), task: at_site.clone() };
     let scores =
         CalibrationScores { round: 8, client: 2, samples: 5, candidates: vec![CandidateScore::default(); 2] };
-    let outcomes = [Ok(TaskResult::CalibrationScores(scores.clone())), Err(ClientError::Diverged)]
-        .map(|result| Outcome { client: 2, result }.encode());
+    let predictions =
+        Predictions::Classes { classes: 3, probabilities: vec![0.5, 0.3, 0.2], labels: vec![1] };
+    let tested = Scored::Scores(Box::new(TestScores::of(&predictions)));
+    let outcome = |result| Outcome { client: 2, result };
+    let outcomes = [
+        Ok(TaskResult::CalibrationScores(scores.clone())),
+        Ok(TaskResult::Scored(tested)),
+        Err(ClientError::Diverged),
+        Err(ClientError::LostState { expected: 6, found: Some(5) }),
+    ]
+    .map(|result| outcome(result).encode());
+    let response =
+        Response { request: "0f".to_owned(), outcome: outcome(Ok(TaskResult::Scored(Scored::Withheld))) };
     let others =
         [scores.encode(), encode_parameters(&kept), encode_parameters(&Parameters::Gaussian(gaussian()))];
-    let all = uploads.into_iter().chain(downloads).chain(tasks).chain(outcomes).chain(others);
+    let travelling = [at_site.encode(), request.encode(), response.encode()];
+    let all =
+        uploads.into_iter().chain(downloads).chain(tasks).chain(outcomes).chain(travelling).chain(others);
     all.filter_map(Result::ok).collect()
 }
 
@@ -86,6 +107,28 @@ pub(crate) fn tables() -> Vec<Vec<u8>> {
         mixed.push_str(&format!("{row},5;{date};{class};{client}\r\n"));
     }
     vec![classes.into_bytes(), mixed.into_bytes()]
+}
+
+pub(crate) fn sites() -> Vec<Vec<u8>> {
+    let Ok(train) = file("seed.csv", SITE_TABLE) else { return Vec::new() };
+    let classes = FilesSpec { train, target: "y".into(), ..FilesSpec::default() };
+    let numbers = FilesSpec { target: "a".into(), task: TaskKind::Regression, ..classes.clone() };
+    let described = [classes, numbers]
+        .map(|files| SiteDescription::of_files(&files, &PartitionSpec::iid(1), 1, 0, "Ghent").ok());
+    let arrays = SiteDescription::of_arrays(
+        "Turku",
+        &[1, 2, 2],
+        ClassesOrNumbers::Regression { outputs: 2 },
+        None,
+        9,
+        2,
+    );
+    let all = described.into_iter().flatten().chain(arrays.ok());
+    let both = |site: SiteDescription| {
+        let agreed = Agreement::of(std::slice::from_ref(&site)).ok();
+        [Some(site.to_bytes()), agreed.map(|agreed| agreed.to_bytes())]
+    };
+    all.flat_map(both).flatten().collect()
 }
 
 pub(crate) fn arrays() -> Vec<Vec<u8>> {

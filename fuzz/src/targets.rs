@@ -1,10 +1,11 @@
 //! What each target reads.
 
+use fedsi_data::site::{Agreement, SiteDescription, SiteFederation};
 use fedsi_data::{
     DataSpec, Federation, FilesSpec, InputForm, PartitionKind, PartitionSpec, Size, Split, Task, read_inputs,
 };
 use fedsi_fl::config::Overrides;
-use fedsi_fl::executor::{Outcome, Task as ClientTask};
+use fedsi_fl::executor::{Outcome, Request, Response, Task as ClientTask};
 use fedsi_fl::wire::{CalibrationScores, Download, Upload, decode_parameters};
 use fedsi_fl::{Client, Config, resolve};
 use fedsi_nn::LayerSpec;
@@ -32,7 +33,10 @@ pub(crate) fn messages(bytes: &[u8]) -> Result<bool, ScratchError> {
         CalibrationScores::decode(bytes).is_ok(),
         decode_parameters(bytes).is_ok(),
         ClientTask::decode(bytes).is_ok(),
-        client().is_some_and(|client| Outcome::decode(bytes, &client).is_ok()),
+        Request::decode(bytes).is_ok(),
+        client().is_some_and(|client| {
+            Outcome::decode(bytes, &client).is_ok() || Response::decode(bytes, &client).is_ok()
+        }),
     ];
     Ok(read.contains(&true))
 }
@@ -72,6 +76,26 @@ pub(crate) fn tables(bytes: &[u8]) -> Result<bool, ScratchError> {
     let used = |federation: Box<dyn Federation>| drop(federation.samples(0, Split::Train));
     Ok(opened.map(used).is_ok())
 }
+
+/// What sites tell of their data, and what they agreed on: by themselves, and opened on a table that they were not made of.
+pub(crate) fn sites(bytes: &[u8]) -> Result<bool, ScratchError> {
+    let description = SiteDescription::from_bytes(bytes);
+    let read = Agreement::from_bytes(bytes);
+    let whole = description.is_ok() || read.is_ok();
+    let agreed = description.ok().and_then(|site| Agreement::of(&[site]).ok());
+    for agreement in agreed.into_iter().chain(read.ok()) {
+        let files =
+            FilesSpec { train: file("site.csv", SITE_TABLE)?, target: "y".into(), ..FilesSpec::default() };
+        if let Ok(own) = SiteFederation::open_files(&files, &PartitionSpec::iid(1), 1, &agreement, 0) {
+            drop((own.samples(0, Split::Train), own.column_ranges(0), own.data_summary()));
+        }
+    }
+    Ok(whole)
+}
+
+/// The table of a site.
+pub(crate) const SITE_TABLE: &[u8] =
+    b"a,b,d,y\n1,red,2024-01-01,u\n2,red,,v\n3,red,2024-03-01,u\n4,,2024-04-01,v\n,blue,2024-05-01,u\n";
 
 /// NPY and safetensors as inputs of predictions.
 pub(crate) fn arrays(bytes: &[u8]) -> Result<bool, ScratchError> {

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use fedsi_fl::Simulation;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::cost::{WorkEstimate, memory_bytes};
-use fedsi_fl::simulation::RoundRecord;
 use fedsi_run::{Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run};
 use toml::Value;
 

@@ -10,7 +10,9 @@
 //! - [`executor`]: tasks and outcomes as data, and who carries them out.
 //! - [`calibration`]: what the federation chooses on data set aside.
 //! - [`client_store`]: what clients keep between rounds. [`scores`]: scores of predictions.
-//! - [`simulation`]: a whole federation in one process, round by round. [`cost`]: what it will cost, before it is built.
+//! - [`site`]: a client's own site, on request bytes.
+//! - [`coordinator`]: the server's end of a federation, round by round, wherever its clients are.
+//! - [`simulation`]: a whole federation in one process: a coordinator beside its clients' data. [`cost`]: what it will cost, before it is built.
 //! - [`memory`]: what this process can still have.
 //!
 //! Run folders, checkpoints and saved runs are in the crate `fedsi-run`.
@@ -19,6 +21,7 @@ pub mod calibration;
 pub mod client;
 pub mod client_store;
 pub mod config;
+pub mod coordinator;
 pub mod cost;
 mod error;
 pub mod executor;
@@ -30,14 +33,17 @@ pub mod registry;
 pub mod scores;
 pub mod server;
 pub mod simulation;
+pub mod site;
 pub mod wire;
 
 pub use client::Client;
-pub use client_store::{ClientStates, ClientStore, MemoryStore, StoreError};
+pub use client_store::{ClientStates, ClientStore, MemoryStore, SiteVersions, StoreError};
 pub use config::{Config, ConfigError};
+pub use coordinator::Coordinator;
 pub use error::SimulationError;
 pub use executor::Executor;
 pub use parameters::Part;
 pub use registry::{Checked, Registry, resolve};
 pub use server::Server;
 pub use simulation::Simulation;
+pub use site::Site;

@@ -181,6 +181,15 @@ impl Scores {
         }
     }
 
+    /// Brier score.
+    #[must_use]
+    pub const fn brier(&self) -> Option<f64> {
+        match self {
+            Self::Classification { brier, .. } => *brier,
+            Self::Regression { .. } => None,
+        }
+    }
+
     /// Share of right classes.
     #[must_use]
     pub const fn accuracy(&self) -> Option<f64> {

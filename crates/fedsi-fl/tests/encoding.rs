@@ -12,13 +12,13 @@ use fedsi_fl::client::{ClientError, Predictions};
 use fedsi_fl::config::FinalPrior;
 use fedsi_fl::executor::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work, Worker};
 use fedsi_fl::methods::METHODS;
-use fedsi_fl::parameters::Parameters;
+use fedsi_fl::parameters::{Kept, Parameters};
 use fedsi_fl::wire::Download;
 use fedsi_fl::{Client, Config, Simulation};
 use support::{Clouds, CloudsOfValues, clouds, config, models};
 
 /// Every kind of work.
-fn works() -> [Work; 5] {
+fn works() -> [Work; 6] {
     let evaluate = |on, further_inputs, return_model| Work::Evaluate { on, further_inputs, return_model };
     [
         Work::Train,
@@ -26,6 +26,7 @@ fn works() -> [Work; 5] {
         evaluate(EvaluationData::Test, vec![0.5; 12], true),
         evaluate(EvaluationData::HeldOut, vec![], true),
         evaluate(EvaluationData::HeldOut, vec![0.1; 6], false),
+        Work::ScoreTest,
     ]
 }
 
@@ -47,8 +48,10 @@ fn round_trips(config: Config, federation: Arc<dyn Federation>) -> Vec<Outcome> 
         let candidates = Some(Candidates::PriorVariances(vec![0.25, 0.1 + 0.2, 1e-3]));
         let download = Arc::new(Download { candidates, ..download });
         for work in works() {
-            for kept in [None, Some(kept.clone())] {
-                let task = Task { client: 1, work: work.clone(), download: Arc::clone(&download), kept };
+            for kept in [None, Some(kept.clone().into()), Some(Kept::AtSite { round: 3 })] {
+                let (work, download) = (work.clone(), Arc::clone(&download));
+                let needed_since = kept.is_some().then_some(2);
+                let task = Task { client: 1, work: work.clone(), download, kept, needed_since };
                 let read = Task::decode(&task.encode().unwrap()).unwrap();
                 assert_eq!(read, task, "{method}");
                 let outcome = worker.perform(read);
@@ -73,6 +76,7 @@ fn kinds(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
     let kind = |outcome: &Outcome| match &outcome.result {
         Ok(TaskResult::Trained(_)) => "trained",
         Ok(TaskResult::CalibrationScores(_)) => "calibration scores",
+        Ok(TaskResult::Scored(_)) => "test scores",
         Ok(TaskResult::Evaluated(evaluated)) => {
             evaluated.model.as_ref().map_or("no model", |m| m.parameters().kind())
         }
@@ -92,6 +96,7 @@ fn every_task_and_outcome_survives_the_journey() {
     let expected = [
         "trained",
         "calibration scores",
+        "test scores",
         "failed",
         "no model",
         "point values",
@@ -116,7 +121,8 @@ fn so_do_those_of_regression() {
         let outcomes = round_trips(config, Arc::new(values));
         let predicted = |outcome: &Outcome| match &outcome.result {
             Ok(TaskResult::Evaluated(evaluated)) => evaluated.predictions.as_ref().map(Predictions::task),
-            Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) | Err(_) => None,
+            Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_) | TaskResult::Scored(_))
+            | Err(_) => None,
         };
         let tasks: Vec<Prediction> = outcomes.iter().filter_map(predicted).collect();
         assert!(!tasks.is_empty(), "{}", method.name);
@@ -168,10 +174,16 @@ fn laplace_models_that_travelled_predict_the_same() {
 fn a_failure_travels_in_its_own_words() {
     let simulation = support::simulation(config("fedavg", 3), clouds(3));
     let remote = ClientError::Remote { reason: "a \"reason\"".into(), diverged: true };
-    for error in [ClientError::Diverged, ClientError::NothingSetAside, remote] {
+    let lost = |found| ClientError::LostState { expected: 7, found };
+    for error in [ClientError::Diverged, ClientError::NothingSetAside, remote, lost(None), lost(Some(5))] {
         let (words, diverged) = (error.to_string(), error.is_divergence());
         let back = travelled(&Outcome { client: 2, result: Err(error) }, simulation.client());
         let error = back.result.unwrap_err();
+        assert_eq!(
+            matches!(error, ClientError::LostState { expected: 7, .. }),
+            words.contains("lost"),
+            "{error}"
+        );
         assert_eq!((back.client, error.to_string(), error.is_divergence()), (2, words, diverged));
     }
 }

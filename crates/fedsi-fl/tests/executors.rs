@@ -17,7 +17,7 @@ use fedsi_fl::config::{ModesSetting, Temperature};
 use fedsi_fl::executor::{CpuExecutor, Executor, ExecutorError, Outcome, Task, TaskResult, Worker};
 use fedsi_fl::methods::METHODS;
 use fedsi_fl::network::{Batches, ClientNetwork, NativeNetwork, NetworkFailure, PointTraining};
-use fedsi_fl::parameters::Parameters;
+use fedsi_fl::parameters::{Kept, Parameters};
 use fedsi_fl::server::{Exclusion, ServerState};
 use fedsi_fl::simulation::ClientEvaluation;
 use fedsi_fl::wire::{CalibrationScores, Download, SharedMode, Upload, decode_parameters, encode_parameters};
@@ -182,7 +182,7 @@ impl Site {
         let (data, kept) = (self.data(&download, download.modes[0].mode), self.kept());
         let trained = self.client.train(self.number, &download, kept.as_ref(), &data).unwrap();
         if self.client.procedure().kept != Part::Nothing {
-            self.kept = Some(encode_parameters(&trained.kept).unwrap());
+            self.kept = Some(encode_parameters(trained.kept.parameters().unwrap()).unwrap());
         }
         trained.upload.encode().unwrap()
     }
@@ -338,12 +338,12 @@ struct CountingStore {
 }
 
 impl ClientStore for CountingStore {
-    fn get(&self, _: usize) -> Result<Option<Parameters>, StoreError> {
+    fn get(&self, _: usize) -> Result<Option<Kept>, StoreError> {
         let live = self.live.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(live, Ordering::SeqCst);
         Ok(None)
     }
-    fn stage(&self, client: usize, _: Parameters, _: u64) -> Result<(), StoreError> {
+    fn stage(&self, client: usize, _: Kept, _: u64) -> Result<(), StoreError> {
         // Slower than the workers for a while, so that they would run ahead if they could.
         if client < 100 {
             std::thread::sleep(Duration::from_millis(2));

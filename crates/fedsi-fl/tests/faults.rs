@@ -4,13 +4,13 @@
 mod support;
 
 use fedsi_fl::config::VarianceAverage;
+use fedsi_fl::coordinator::{Fault, RoundFaults, RoundRecord};
 use fedsi_fl::methods::{METHODS, Participation};
 use fedsi_fl::parameters::{Gaussian, SharedParameters};
 use fedsi_fl::server::{
     Admission, Aggregation, Exclusion, LeftOut, RobustEstimator, RoundOutcome, Server, ServerError,
     ServerSettings,
 };
-use fedsi_fl::simulation::{Fault, RoundFaults, RoundRecord};
 use fedsi_fl::wire::{Upload, Variances};
 use fedsi_fl::{Config, SimulationError};
 use fedsi_random::Streams;

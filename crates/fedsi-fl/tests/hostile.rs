@@ -100,7 +100,13 @@ fn tasks_and_outcomes() {
         }
         for work in works {
             let name = format!("{method}, {work:?}");
-            let task = Task { client: 1, work, download: Arc::clone(&download), kept: Some(kept.clone()) };
+            let task = Task {
+                client: 1,
+                work,
+                download: Arc::clone(&download),
+                kept: Some(kept.clone().into()),
+                needed_since: None,
+            };
             hostile_cases(FEWER_CASES, &name, &task.encode().unwrap(), |bytes| {
                 Task::decode(bytes).map(drop).map_err(|error| error.to_string())
             });
@@ -136,8 +142,13 @@ fn workers_refuse_what_does_not_fit() {
                 Work::ScoreCandidates,
                 Work::Evaluate { on: EvaluationData::Test, further_inputs: vec![], return_model: true },
             ] {
-                let outcome =
-                    worker.perform(Task { client: 1, work, download: Arc::clone(&download), kept: None });
+                let outcome = worker.perform(Task {
+                    client: 1,
+                    work,
+                    download: Arc::clone(&download),
+                    kept: None,
+                    needed_since: None,
+                });
                 let error = outcome.result.unwrap_err().to_string();
                 let named =
                     error.contains("the download does not fit") || error.contains("no candidates to score");
@@ -150,7 +161,13 @@ fn workers_refuse_what_does_not_fit() {
             Parameters::Samples(HeadSamples { values: vec![0.5; 9], samples: vec![0.25; 7] }),
         ] {
             let download = Arc::new(download.clone());
-            let outcome = worker.perform(Task { client: 1, work: Work::Train, download, kept: Some(kept) });
+            let outcome = worker.perform(Task {
+                client: 1,
+                work: Work::Train,
+                download,
+                kept: Some(kept.into()),
+                needed_since: None,
+            });
             let error = outcome.result.unwrap_err().to_string();
             assert!(error.contains("its kept parameters do not fit: expected"), "{method}: {error}");
         }
@@ -159,6 +176,7 @@ fn workers_refuse_what_does_not_fit() {
             work: Work::Evaluate { on: EvaluationData::Test, further_inputs, return_model: false },
             download: Arc::new(simulation.server().personal_download()),
             kept: None,
+            needed_since: None,
         };
         for (task, expected) in
             [(task(7, vec![]), "there is no client 7: the data has 3 clients"), (task(1, vec![0.5; 7]), "7")]

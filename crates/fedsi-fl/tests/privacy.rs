@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use fedsi_data::{Federation, Samples, Scaling, Split, Task};
 use fedsi_fl::config::FinalPrior;
+use fedsi_fl::coordinator::Snapshot;
 use fedsi_fl::methods::{METHODS, Method, Participation, Unprotected};
 use fedsi_fl::server::{Accountant, Server, ServerError, ServerState};
-use fedsi_fl::simulation::Snapshot;
 use fedsi_fl::{Config, Registry, Simulation, SimulationError};
 use fedsi_random::SecretKey;
 use support::{Clouds, clouds, config, global_values, models, private_data, simulation};

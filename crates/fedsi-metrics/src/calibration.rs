@@ -91,24 +91,77 @@ impl ReliabilityBin {
 pub struct ReliabilityTable {
     bins: Bins,
     samples: usize,
-    counts: Vec<BinCounts>,
+    counts: Vec<BinSums>,
 }
 
+/// What a table holds of one bin: tables of several clients pool by adding these up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct BinCounts {
-    count: usize,
-    correct: usize,
-    confidence: f64,
+pub struct BinSums {
+    /// How many samples.
+    pub count: usize,
+    /// How many of them were right.
+    pub correct: usize,
+    /// The sum of their confidences.
+    pub confidence: f64,
     /// `sum (1 - c)`: not the count less the confidences, which cancels where all are sure.
-    doubt: f64,
+    pub doubt: f64,
     /// Of the number of right answers, were every confidence right: `sum c (1 - c)`.
-    variance: f64,
+    pub variance: f64,
+}
+
+impl BinSums {
+    /// Whether samples can have these sums: none is negative, infinite or NaN, or larger than the count allows.
+    fn is_sound(&self) -> bool {
+        let most = self.count as f64 * (1.0 + crate::ROW_SUM_TOLERANCE);
+        let sums = [self.confidence, self.doubt, self.variance];
+        self.correct <= self.count && sums.iter().all(|sum| (0.0..=most).contains(sum))
+    }
 }
 
 impl ReliabilityTable {
     /// An empty table.
     pub fn new(bins: Bins) -> Self {
-        Self { bins, samples: 0, counts: vec![BinCounts::default(); bins.count()] }
+        Self { bins, samples: 0, counts: vec![BinSums::default(); bins.count()] }
+    }
+
+    /// The table with these sums, from the lowest confidence to the highest: one that was taken apart by
+    /// [`ReliabilityTable::sums`].
+    ///
+    /// # Errors
+    /// No bins, more than a table may have, or sums that no samples have.
+    pub fn from_sums(counts: Vec<BinSums>) -> Result<Self, MetricsError> {
+        let bins = Bins::new(counts.len())?;
+        if let Some(bin) = counts.iter().position(|sums| !sums.is_sound()) {
+            return Err(MetricsError::BinSums { bin });
+        }
+        let samples = counts.iter().fold(0_usize, |samples, sums| samples.saturating_add(sums.count));
+        Ok(Self { bins, samples, counts })
+    }
+
+    /// What it holds of each bin, from the lowest confidence to the highest.
+    pub fn sums(&self) -> &[BinSums] {
+        &self.counts
+    }
+
+    /// Adds the samples of another table.
+    ///
+    /// # Errors
+    /// A table of another number of bins; nothing is added.
+    pub fn append(&mut self, other: &Self) -> Result<(), MetricsError> {
+        if other.bins != self.bins {
+            let (left, right) = ("the bins of one table", "those of another");
+            let (left_len, right_len) = (self.bins.count(), other.bins.count());
+            return Err(MetricsError::Unpaired { left, right, left_len, right_len });
+        }
+        for (own, sums) in self.counts.iter_mut().zip(&other.counts) {
+            own.count = own.count.saturating_add(sums.count);
+            own.correct = own.correct.saturating_add(sums.correct);
+            own.confidence += sums.confidence;
+            own.doubt += sums.doubt;
+            own.variance += sums.variance;
+        }
+        self.samples = self.samples.saturating_add(other.samples);
+        Ok(())
     }
 
     /// Adds one sample.
@@ -187,6 +240,47 @@ impl<T: Copy + Into<f64>> Predictions<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tables that were taken apart, sent and added up are the table of all samples.
+    #[test]
+    fn tables_pool_by_their_sums() {
+        let samples: Vec<(f64, bool)> = (0..40).map(|i| (f64::from(i) / 39.0, i % 3 != 0)).collect();
+        let table = |part: &[(f64, bool)]| {
+            let mut table = ReliabilityTable::new(Bins::default());
+            part.iter().for_each(|&(confidence, correct)| table.record(confidence, correct));
+            table
+        };
+        let mut pooled = ReliabilityTable::new(Bins::default());
+        for part in samples.chunks(7) {
+            let sent = ReliabilityTable::from_sums(table(part).sums().to_vec()).unwrap();
+            assert_eq!(sent, table(part));
+            pooled.append(&sent).unwrap();
+        }
+        let whole = table(&samples);
+        assert_eq!(pooled.samples(), whole.samples());
+        assert!((pooled.ece().unwrap() - whole.ece().unwrap()).abs() < 1e-15);
+        let floors = (pooled.ece_floor().unwrap().mean, whole.ece_floor().unwrap().mean);
+        assert!((floors.0 - floors.1).abs() < 1e-14, "{floors:?}");
+        assert!(pooled.append(&ReliabilityTable::new(Bins::new(3).unwrap())).is_err());
+    }
+
+    #[test]
+    fn sums_that_no_samples_have_are_refused() {
+        let good = BinSums { count: 2, correct: 1, confidence: 1.5, doubt: 0.5, variance: 0.3 };
+        assert!(ReliabilityTable::from_sums(vec![good]).is_ok());
+        let bad = [
+            BinSums { correct: 3, ..good },
+            BinSums { confidence: f64::NAN, ..good },
+            BinSums { confidence: 2.5, ..good },
+            BinSums { doubt: -0.1, ..good },
+            BinSums { variance: f64::INFINITY, ..good },
+        ];
+        for sums in bad {
+            let error = ReliabilityTable::from_sums(vec![good, sums]).unwrap_err();
+            assert_eq!(error, MetricsError::BinSums { bin: 1 }, "{sums:?}");
+        }
+        assert!(ReliabilityTable::from_sums(vec![]).is_err());
+    }
 
     #[test]
     fn an_edge_belongs_to_the_bin_below() {

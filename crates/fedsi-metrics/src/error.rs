@@ -36,6 +36,13 @@ pub enum MetricsError {
         right_len: usize,
     },
 
+    /// A bin's counts and sums are not those of any samples.
+    #[error("bin {bin}: its counts and sums are not those of any samples")]
+    BinSums {
+        /// The bin.
+        bin: usize,
+    },
+
     /// A probability that is negative, infinite or NaN.
     #[error("row {row}, class {class}: a probability must be finite and not negative, found {value}")]
     Probability {

@@ -50,7 +50,7 @@ pub use bootstrap::{
     Estimate, FEWEST_CLIENTS, Intervals, MeanComparison, MeanOf, OwnedValues, Resampled, compare_means,
     mean_interval,
 };
-pub use calibration::{Bins, ReliabilityBin, ReliabilityTable};
+pub use calibration::{BinSums, Bins, ReliabilityBin, ReliabilityTable};
 pub use classes::{ClassCounts, balanced_accuracy};
 pub use conformal::{
     ConformalCoverage, class_nonconformity, conformal_intervals_found, conformal_quantile, conformal_set,

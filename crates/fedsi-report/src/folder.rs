@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fedsi_data::display_name;
 use fedsi_fl::client::Predictions;
-use fedsi_fl::simulation::RoundRecord;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_run::Summary;
 use fedsi_run::report_data::{REPORT_DATA, REPORT_DATA_0_1, ReportData, read_report_data};
 use fedsi_run::saved::verify_digest;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fedsi_compare::comparison::{MethodResult, RunResult};
 use fedsi_fl::client::Predictions;
-use fedsi_fl::simulation::RoundRecord;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_metrics::regression::GaussianPredictions;
 use fedsi_metrics::{Bins, ReliabilityBin, ReliabilityTable};
 

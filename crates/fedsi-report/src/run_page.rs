@@ -2,9 +2,9 @@
 
 use askama::Template;
 use fedsi_fl::client::PosteriorKind;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::methods::METHODS;
 use fedsi_fl::scores::{Figure, Scores};
-use fedsi_fl::simulation::RoundRecord;
 use fedsi_run::report_data::{MAX_CLIENTS_WITH_SAMPLES, Selection};
 use fedsi_run::{ClassScores, ClientScores};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::parameters::Parameters;
+use fedsi_fl::parameters::{Kept, Parameters};
 use fedsi_fl::{ClientStates, ClientStore, StoreError};
 use thiserror::Error;
 
@@ -102,14 +102,14 @@ struct ReadError {
 }
 
 impl ClientStore for DiskStore {
-    fn get(&self, client: usize) -> Result<Option<Parameters>, StoreError> {
+    fn get(&self, client: usize) -> Result<Option<Kept>, StoreError> {
         let Some(&round) = self.rounds.get(&client) else { return Ok(None) };
         let path = self.path(client, round);
         let read = || -> Result<Parameters, Box<dyn std::error::Error + Send + Sync>> {
             Ok(decode_state(&fs::read(&path)?)?)
         };
         match read() {
-            Ok(state) => Ok(Some(state)),
+            Ok(state) => Ok(Some(Kept::Parameters(state))),
             Err(source) => {
                 Err(StoreError::Lost { client, source: Box::new(ReadError { path: path.clone(), source }) })
             }
@@ -117,7 +117,8 @@ impl ClientStore for DiskStore {
     }
 
     /// The file is written at once: nothing of it is held in memory.
-    fn stage(&self, client: usize, state: Parameters, round: u64) -> Result<(), StoreError> {
+    fn stage(&self, client: usize, state: Kept, round: u64) -> Result<(), StoreError> {
+        let Kept::Parameters(state) = state else { return Err(StoreError::AtSite { client }) };
         self.write(&self.path(client, round), &state).map_err(|error| StoreError::Write(Box::new(error)))
     }
 
@@ -181,8 +182,8 @@ mod tests {
 
     use super::*;
 
-    fn part(value: f32) -> Parameters {
-        Parameters::Samples(HeadSamples { values: vec![value, 2.0], samples: vec![3.0; 3] })
+    fn part(value: f32) -> Kept {
+        Parameters::Samples(HeadSamples { values: vec![value, 2.0], samples: vec![3.0; 3] }).into()
     }
 
     fn put(store: &mut dyn ClientStore, client: usize, value: f32, round: u64) {

@@ -8,6 +8,7 @@ use fedsi_fl::{ConfigError, SimulationError};
 use thiserror::Error;
 
 use crate::checkpoint::CheckpointError;
+use crate::federation_error::FederationError;
 use crate::files::WriteError;
 use crate::folder::FolderError;
 use crate::origin::{OriginError, StatesError};
@@ -57,6 +58,9 @@ pub enum RunError {
     /// There are checkpoints, and none can be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The folder of a federation cannot be used, or a request not be answered.
+    #[error(transparent)]
+    Federation(#[from] FederationError),
     /// Asked to stop.
     #[error("interrupted after round {round} of {rounds}")]
     Interrupted {
@@ -78,7 +82,8 @@ impl RunError {
             | Self::DataChangedWhileRead { .. }
             | Self::Origin(_)
             | Self::States(StatesError::Owned { .. })
-            | Self::Checkpoint(_) => true,
+            | Self::Checkpoint(_)
+            | Self::Federation(_) => true,
             Self::Folder(error) => error.is_bad_input(),
             Self::Simulation(error) => error.is_bad_input(),
             Self::Client(_)

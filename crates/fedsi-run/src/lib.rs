@@ -6,6 +6,7 @@
 //! - [`checkpoint`]: what it takes to go on with a run; [`DiskStore`]: clients' states where they are many.
 //! - [`Summary`]: `summary.json`, which says that a run is complete.
 //! - [`saved`]: a complete run, opened to predict; [`list_runs`]: the runs below a folder.
+//! - [`federation`]: the two ends of a federation whose clients are at sites of their own.
 //! - [`settings`]: which settings decide a run's results, and whether two configs agree in them.
 //! - [`report_data`]: what a report shows beyond scores.
 //! - [`read_predictions`], [`read_model`], [`write_tensors`], [`write_whole`]: single files.
@@ -17,6 +18,8 @@ mod disk_store;
 mod error;
 mod evaluated_client;
 mod evaluation_log;
+pub mod federation;
+mod federation_error;
 mod files;
 mod folder;
 mod listing;
@@ -25,9 +28,11 @@ mod model_file;
 mod naming;
 mod open_data;
 mod origin;
+mod personal_file;
 mod predictions_file;
 mod predictions_table;
 pub mod report_data;
+mod rounds;
 pub mod run;
 pub mod saved;
 mod score_details;

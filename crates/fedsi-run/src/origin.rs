@@ -146,7 +146,7 @@ pub enum StatesError {
 }
 
 /// Digits that no other run has, from the system's generator.
-fn random_digits() -> Result<String, WriteError> {
+pub(crate) fn random_digits() -> Result<String, WriteError> {
     let key =
         SecretKey::generate().map_err(|error| write_failed(Path::new(FILE))(std::io::Error::other(error)))?;
     Ok(hexadecimal(&key.bytes()[..16]))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fedsi_fl::calibration::Calibration;
 use fedsi_fl::client::{PosteriorSummary, Predictions};
+use fedsi_fl::coordinator::Tally;
 use fedsi_fl::scores::Scores;
-use fedsi_fl::simulation::Tally;
 use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fedsi_compare::CompareObserver;
 use fedsi_fl::Simulation;
-use fedsi_fl::simulation::RoundRecord;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_run::Observer;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use fedsi_compare::CompareError;
 use fedsi_data::DataError;
-use fedsi_fl::simulation::SnapshotError;
+use fedsi_fl::coordinator::SnapshotError;
 use fedsi_fl::{ConfigError, StoreError};
 use fedsi_run::checkpoint::CheckpointError;
 use fedsi_run::saved::SavedError;

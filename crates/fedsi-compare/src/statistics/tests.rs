@@ -46,7 +46,7 @@ pub(crate) fn run(seed: u64, scores_of_run: Scores, clients: &[f64]) -> Summary 
         calibration: fedsi_fl::calibration::Calibration::default(),
         seconds: Seconds { total: 4.0, ..Seconds::default() },
         bytes: Traffic { up: 1_000_000, down: 2_000_000 },
-        trouble: fedsi_fl::simulation::Tally::default(),
+        trouble: fedsi_fl::coordinator::Tally::default(),
         epsilon: None,
         delta: None,
         peak_rss_bytes: None,

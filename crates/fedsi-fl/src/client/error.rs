@@ -108,6 +108,26 @@ pub enum ClientError {
     /// The posterior cannot be computed.
     #[error("its posterior cannot be computed: {0}")]
     Posterior(#[from] fedsi_bayes::LaplaceError),
+    /// Its site has not the version of what it kept that the work is to start from.
+    #[error("it has lost what it kept in round {expected}{}", newest(*found))]
+    LostState {
+        /// The version that was asked for.
+        expected: u64,
+        /// The newest that its site has, if any.
+        found: Option<u64>,
+    },
+    /// Its site does not do work of this kind, because of what the result would tell.
+    #[error("its site does not {0}")]
+    Refused(&'static str),
+    /// Its site cannot store what it keeps.
+    #[error("its site could not store its state; its log says why")]
+    NotStored,
+    /// Its site cannot read what it keeps, which is not lost.
+    #[error("its site could not read its state; its log says why")]
+    NotRead,
+    /// What came from its site is no answer to what it was asked.
+    #[error("its answer cannot be used: {0}")]
+    Unreadable(String),
     /// An executor returned no outcome for it.
     #[error("it did not answer")]
     NoAnswer,
@@ -124,7 +144,34 @@ pub enum ClientError {
     },
 }
 
+/// What a site has in place of the version that was asked for.
+fn newest(found: Option<u64>) -> String {
+    found.map_or_else(
+        || "; its site has no state".to_owned(),
+        |round| format!("; the newest state its site has is of round {round}"),
+    )
+}
+
 impl ClientError {
+    /// What a site tells of it elsewhere: no text of other libraries or the system, no path and no value of its data.
+    pub(crate) fn told(self) -> Self {
+        let diverged = self.is_divergence();
+        let remote =
+            |reason: &str| Self::Remote { reason: format!("{reason}; its site's log says why"), diverged };
+        match self {
+            Self::Network(NetworkFailure { kind: Some(kind), .. }) => {
+                let kind: String =
+                    kind.chars().filter(|one| one.is_alphanumeric() || *one == '_').take(64).collect();
+                remote(&format!("its network failed ({kind})"))
+            }
+            Self::Network(_) => remote("its network failed"),
+            Self::Posterior(_) => remote("its posterior cannot be computed"),
+            Self::Label { .. } => remote("a sample has a class that the network has no output for"),
+            Self::Inputs { .. } => remote("its inputs are not whole samples, or not as many as targets"),
+            other => other,
+        }
+    }
+
     /// Whether training, or a posterior of what it led to, diverged: another try would again.
     #[must_use]
     pub const fn is_divergence(&self) -> bool {
@@ -137,5 +184,26 @@ impl ClientError {
                 | Self::Posterior(_)
                 | Self::Remote { diverged: true, .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_other_libraries_errors_the_kind_alone_is_told() {
+        let told = |kind: Option<&str>| {
+            let (kind, source) = (kind.map(str::to_owned), "KeyError: 'patient 17'".into());
+            ClientError::from(NetworkFailure { kind, source }).told().to_string()
+        };
+        assert_eq!(told(Some("KeyError")), "its network failed (KeyError); its site's log says why");
+        assert_eq!(told(None), "its network failed; its site's log says why");
+        let posterior = fedsi_bayes::LaplaceError::NoFiniteScore;
+        let posterior = ClientError::from(posterior).told();
+        assert_eq!(posterior.to_string(), "its posterior cannot be computed; its site's log says why");
+        assert!(posterior.is_divergence(), "what follows from it stays");
+        assert!(!ClientError::Label { label: 77, classes: 3 }.told().to_string().contains("77"));
+        assert_eq!(ClientError::Diverged.told().to_string(), ClientError::Diverged.to_string());
     }
 }

@@ -17,6 +17,7 @@ mod predictions;
 mod strangeness;
 mod summary;
 mod temper;
+mod test_scores;
 mod train;
 
 use std::ops::Range;
@@ -34,6 +35,7 @@ pub use error::ClientError;
 pub use model::{PersonalMode, PersonalModel};
 pub use predictions::{OtherTask, Predictions};
 pub use summary::{LaplaceSummary, PosteriorKind, PosteriorSummary};
+pub use test_scores::{Scored, TestScores};
 pub use train::{Trained, Validation, WorkSeconds};
 
 use crate::config::{Config, ConfigError, Temperature, TrainingConfig};
@@ -64,6 +66,8 @@ pub struct Client {
     held_out_share: f64,
     set_aside_share: f64,
     temperature: Temperature,
+    /// Whether the run hides clients, so that what is scored on a client's data stays with it.
+    is_private: bool,
     task: Task,
     target_scaling: Option<Scaling>,
     loss: Loss,
@@ -113,6 +117,7 @@ impl Client {
             held_out_share: config.validation.fraction,
             set_aside_share: config.calibration.fraction,
             temperature: config.calibration.temperature,
+            is_private: config.privacy.is_on(),
             task,
             target_scaling,
             loss,
@@ -161,6 +166,12 @@ impl Client {
     #[must_use]
     pub const fn task(&self) -> Task {
         self.task
+    }
+
+    /// Whether the run hides clients: what is scored on a client's data then stays with it.
+    #[must_use]
+    pub const fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// All parameters before the first round, of each mode.

@@ -50,7 +50,27 @@ pub struct LaplaceSummary {
     pub prior_variance: f64,
 }
 
+/// The largest magnitude of a figure that is taken from elsewhere: sums over clients and samples stay finite.
+const LARGEST_FIGURE: f64 = 1e100;
+
+/// Whether figures from elsewhere are numbers that can be summed.
+pub(super) fn are_figures(mut figures: impl Iterator<Item = f64>) -> bool {
+    // False for what is not a number as well.
+    figures.all(|figure| figure.abs() <= LARGEST_FIGURE)
+}
+
 impl PosteriorSummary {
+    /// Whether the figures are numbers that can be summed: those of a client elsewhere may be any.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Self { kind: _, parameters, variance, laplace, chain } = *self;
+        let laplace = laplace.map(|LaplaceSummary { zero_curvature, rank, certificate, prior_variance }| {
+            [zero_curvature, rank, certificate, prior_variance]
+        });
+        let chain = chain.map(|ChainSummary { r_hat, correlation }| [r_hat, correlation]);
+        let own = [parameters, variance].into_iter();
+        are_figures(own.chain(laplace.into_iter().flatten()).chain(chain.into_iter().flatten()))
+    }
+
     /// Of a personal model, the mean over its modes; none for points. The network's head has `head` parameters.
     #[must_use]
     pub fn of_model(model: &PersonalModel, head: usize) -> Option<Self> {

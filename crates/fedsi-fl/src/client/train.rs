@@ -8,8 +8,10 @@ use fedsi_random::Purpose;
 use serde::{Deserialize, Serialize};
 
 use super::phases::PhasesResult;
+use super::summary::are_figures;
+use super::test_scores::MAX_SAMPLES;
 use super::{Client, ClientError, LocalData, PosteriorSummary, Start};
-use crate::parameters::{Gaussian, Parameters};
+use crate::parameters::{Gaussian, Kept, Parameters};
 use crate::wire::{Download, Upload, Variances};
 
 /// What a round on a client led to.
@@ -18,7 +20,7 @@ pub struct Trained {
     /// What it sends.
     pub upload: Upload,
     /// What it keeps.
-    pub kept: Parameters,
+    pub kept: Kept,
     /// What its posterior was like, where it inferred one.
     pub posterior: Option<PosteriorSummary>,
     /// How its model does on the data it holds out, where it holds any out.
@@ -50,6 +52,22 @@ pub struct Validation {
     /// Root of the mean squared error, in units of the standardised targets (regression).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rmse: Option<f64>,
+}
+
+impl WorkSeconds {
+    /// Whether they are times that work can take: those of a client elsewhere may be any numbers.
+    pub(crate) fn are_sound(&self) -> bool {
+        // Thirty years.
+        [self.train, self.posterior].iter().all(|seconds| (0.0..1e9).contains(seconds))
+    }
+}
+
+impl Validation {
+    /// Whether the figures are numbers that can be summed, of no more samples than a client can have.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Self { samples, accuracy, nll, rmse } = *self;
+        samples <= MAX_SAMPLES && are_figures([accuracy, nll, rmse].into_iter().flatten())
+    }
 }
 
 impl Client {
@@ -102,7 +120,7 @@ impl Client {
         Ok(Trained {
             posterior: fit.as_ref().map(PosteriorSummary::of_laplace),
             upload: self.upload(client, download, result, fit.as_ref(), data.train.count),
-            kept,
+            kept: kept.into(),
             validation,
             seconds: WorkSeconds { train: trained, posterior: inferred },
         })

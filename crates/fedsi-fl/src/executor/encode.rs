@@ -5,13 +5,16 @@
 use std::sync::Arc;
 
 use fedsi_data::Task as Prediction;
+use fedsi_metrics::{BinSums, ReliabilityTable};
 use serde::{Deserialize, Serialize};
 
 use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
 use crate::client::{
-    Client, ClientError, PersonalMode, PersonalModel, PosteriorSummary, Predictions, Trained, Validation,
-    WorkSeconds,
+    Client, ClientError, PersonalMode, PersonalModel, PosteriorSummary, Predictions, Scored, TestScores,
+    Trained, Validation, WorkSeconds,
 };
+use crate::parameters::Kept;
+use crate::scores::Scores;
 use crate::wire::{
     CalibrationScores, Download, NamedTensor, PosteriorHeader, TensorFile, Upload, WireError, decode,
     decode_parameters, encode, encode_parameters, mode_prefix, posterior_tensors, read_posterior,
@@ -25,6 +28,11 @@ const OUTCOME: &str = "outcome";
 struct TaskContent {
     client: usize,
     work: WorkContent,
+    /// The version of what was kept, where that lies at the client's own site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kept_at_site: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    needed_since: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +41,7 @@ enum WorkContent {
     Train,
     ScoreCandidates,
     Evaluate { held_out: bool, return_model: bool },
+    ScoreTest,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,10 +53,38 @@ struct OutcomeContent {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ResultContent {
-    Failed { reason: String, diverged: bool },
-    Trained { posterior: Option<PosteriorSummary>, validation: Option<Validation>, seconds: WorkSeconds },
+    Failed {
+        reason: String,
+        diverged: bool,
+    },
+    LostState {
+        expected: u64,
+        found: Option<u64>,
+    },
+    Trained {
+        posterior: Option<PosteriorSummary>,
+        validation: Option<Validation>,
+        seconds: WorkSeconds,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept_at_site: Option<u64>,
+    },
     CalibrationScores(CalibrationScores),
-    Evaluated { posterior: Option<PosteriorSummary>, predictions: bool, model: Option<ModelContent> },
+    Evaluated {
+        posterior: Option<PosteriorSummary>,
+        predictions: bool,
+        model: Option<ModelContent>,
+    },
+    Scored(Option<ScoresContent>),
+}
+
+/// Of a bin: samples, right ones, and the sums of confidences, doubts and variances.
+type BinContent = (usize, usize, f64, f64, f64);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ScoresContent {
+    samples: usize,
+    scores: Scores,
+    reliability: Option<Vec<BinContent>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,9 +103,7 @@ impl Task {
     /// The format's own limits.
     pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         let mut tensors = vec![bytes_tensor("download", self.download.encode()?)];
-        if let Some(kept) = &self.kept {
-            tensors.push(bytes_tensor("kept", encode_parameters(kept)?));
-        }
+        let kept_at_site = self.kept.as_ref().map_or(Ok(None), |kept| encode_kept(kept, &mut tensors))?;
         let work = match &self.work {
             Work::Train => WorkContent::Train,
             Work::ScoreCandidates => WorkContent::ScoreCandidates,
@@ -77,8 +112,11 @@ impl Task {
                 let held_out = *on == EvaluationData::HeldOut;
                 WorkContent::Evaluate { held_out, return_model: *return_model }
             }
+            Work::ScoreTest => WorkContent::ScoreTest,
         };
-        encode(TASK, &TaskContent { client: self.client, work }, &tensors)
+        let content =
+            TaskContent { client: self.client, work, kept_at_site, needed_since: self.needed_since };
+        encode(TASK, &content, &tensors)
     }
 
     /// Reads what [`Self::encode`] wrote.
@@ -86,8 +124,13 @@ impl Task {
     /// # Errors
     /// Bytes that are not such a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let (TaskContent { client, work }, file) = decode::<TaskContent>(TASK, bytes)?;
-        let kept = if file.has("kept") { Some(decode_parameters(file.u8("kept")?)?) } else { None };
+        let (content, file) = decode::<TaskContent>(TASK, bytes)?;
+        let TaskContent { client, work, kept_at_site, needed_since } = content;
+        let kept = if kept_at_site.is_some() || file.has("kept") {
+            Some(decode_kept(kept_at_site, &file)?)
+        } else {
+            None
+        };
         let work = match work {
             WorkContent::Train => Work::Train,
             WorkContent::ScoreCandidates => Work::ScoreCandidates,
@@ -95,9 +138,10 @@ impl Task {
                 let on = if held_out { EvaluationData::HeldOut } else { EvaluationData::Test };
                 Work::Evaluate { on, further_inputs: file.f32("further_inputs")?, return_model }
             }
+            WorkContent::ScoreTest => Work::ScoreTest,
         };
         let download = Arc::new(Download::decode(file.u8("download")?)?);
-        Ok(Self { client, work, download, kept })
+        Ok(Self { client, work, download, kept, needed_since })
     }
 }
 
@@ -109,6 +153,9 @@ impl Outcome {
     pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         let mut tensors = Vec::new();
         let result = match &self.result {
+            Err(ClientError::LostState { expected, found }) => {
+                ResultContent::LostState { expected: *expected, found: *found }
+            }
             Err(error) => {
                 ResultContent::Failed { reason: error.to_string(), diverged: error.is_divergence() }
             }
@@ -116,9 +163,13 @@ impl Outcome {
             Ok(TaskResult::Trained(trained)) => {
                 let Trained { upload, kept, posterior, validation, seconds } = &**trained;
                 tensors.push(bytes_tensor("upload", upload.encode()?));
-                tensors.push(bytes_tensor("kept", encode_parameters(kept)?));
+                let kept_at_site = encode_kept(kept, &mut tensors)?;
                 let (posterior, validation, seconds) = (*posterior, *validation, *seconds);
-                ResultContent::Trained { posterior, validation, seconds }
+                ResultContent::Trained { posterior, validation, seconds, kept_at_site }
+            }
+            Ok(TaskResult::Scored(Scored::Withheld)) => ResultContent::Scored(None),
+            Ok(TaskResult::Scored(Scored::Scores(scores))) => {
+                ResultContent::Scored(Some(scores_content(scores)))
             }
             Ok(TaskResult::Evaluated(evaluated)) => {
                 let Evaluated { model, posterior, predictions, strangeness, further_probabilities } =
@@ -143,10 +194,21 @@ impl Outcome {
         let owner = content.client;
         let result = match content.result {
             ResultContent::Failed { reason, diverged } => Err(ClientError::Remote { reason, diverged }),
+            ResultContent::LostState { expected, found } => Err(ClientError::LostState { expected, found }),
             ResultContent::CalibrationScores(scores) => Ok(TaskResult::CalibrationScores(scores)),
-            ResultContent::Trained { posterior, validation, seconds } => {
+            ResultContent::Scored(None) => Ok(TaskResult::Scored(Scored::Withheld)),
+            ResultContent::Scored(Some(content)) => {
+                Ok(TaskResult::Scored(Scored::Scores(Box::new(read_scores(content, client.task())?))))
+            }
+            ResultContent::Trained { posterior, validation, seconds, kept_at_site } => {
                 let upload = Upload::decode(file.u8("upload")?)?;
-                let kept = decode_parameters(file.u8("kept")?)?;
+                let kept = decode_kept(kept_at_site, &file)?;
+                let sound = seconds.are_sound()
+                    && validation.as_ref().is_none_or(Validation::is_sound)
+                    && posterior.as_ref().is_none_or(PosteriorSummary::is_sound);
+                if !sound {
+                    return Err(WireError::Incomplete("figures of training that no client has"));
+                }
                 Ok(TaskResult::Trained(Box::new(Trained { upload, kept, posterior, validation, seconds })))
             }
             ResultContent::Evaluated { posterior, predictions, model } => {
@@ -168,6 +230,58 @@ impl Outcome {
         };
         Ok(Self { client: owner, result })
     }
+}
+
+/// What was kept: a tensor, or the version that is returned.
+fn encode_kept(kept: &Kept, tensors: &mut Vec<NamedTensor>) -> Result<Option<u64>, WireError> {
+    match kept {
+        Kept::AtSite { round } => Ok(Some(*round)),
+        Kept::Parameters(parameters) => {
+            tensors.push(bytes_tensor("kept", encode_parameters(parameters)?));
+            Ok(None)
+        }
+    }
+}
+
+fn decode_kept(at_site: Option<u64>, file: &TensorFile<'_>) -> Result<Kept, WireError> {
+    match at_site {
+        Some(_) if file.has("kept") => {
+            Err(WireError::Incomplete("what was kept is at the client's site, and in the message as well"))
+        }
+        Some(round) => Ok(Kept::AtSite { round }),
+        None => Ok(Kept::Parameters(decode_parameters(file.u8("kept")?)?)),
+    }
+}
+
+fn scores_content(scores: &TestScores) -> ScoresContent {
+    let TestScores { samples, scores, reliability } = scores;
+    let sums = |bin: &BinSums| {
+        let BinSums { count, correct, confidence, doubt, variance } = *bin;
+        (count, correct, confidence, doubt, variance)
+    };
+    let reliability = reliability.as_ref().map(|table| table.sums().iter().map(sums).collect());
+    ScoresContent { samples: *samples, scores: *scores, reliability }
+}
+
+fn read_scores(content: ScoresContent, task: Prediction) -> Result<TestScores, WireError> {
+    let unsound = WireError::Incomplete("scores that no test samples have");
+    let ScoresContent { samples, scores, reliability } = content;
+    let sums = |(count, correct, confidence, doubt, variance): BinContent| BinSums {
+        count,
+        correct,
+        confidence,
+        doubt,
+        variance,
+    };
+    let table = |bins: Vec<BinContent>| ReliabilityTable::from_sums(bins.into_iter().map(sums).collect());
+    let Ok(reliability) = reliability.map(table).transpose() else { return Err(unsound) };
+    let found = TestScores { samples, scores, reliability };
+    let of_task = match (task, &found.scores) {
+        (Prediction::Classification { .. }, Scores::Classification { .. }) => found.reliability.is_some(),
+        (Prediction::Regression { .. }, Scores::Regression { .. }) => found.reliability.is_none(),
+        _ => false,
+    };
+    if of_task && found.are_sound() { Ok(found) } else { Err(unsound) }
 }
 
 fn bytes_tensor(name: &str, bytes: Vec<u8>) -> NamedTensor {

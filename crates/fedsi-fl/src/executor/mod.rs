@@ -6,6 +6,8 @@
 mod cache;
 mod cpu;
 mod encode;
+mod remote;
+mod request;
 mod task;
 mod worker;
 
@@ -15,6 +17,8 @@ use thiserror::Error;
 
 pub(crate) use cache::CACHE_BYTES;
 pub use cpu::CpuExecutor;
+pub use remote::{Exchange, RemoteExecutor};
+pub use request::{Request, Response};
 pub use task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
 pub use worker::Worker;
 
@@ -45,6 +49,9 @@ pub enum ExecutorError {
         /// Why.
         reason: String,
     },
+    /// Requests cannot be sent to clients' sites, or the exchange was stopped.
+    #[error("the exchange with clients' sites failed: {0}")]
+    Exchange(Box<dyn std::error::Error + Send + Sync>),
     /// A worker was lost.
     #[error("a worker was lost: {0}")]
     Worker(Box<dyn std::error::Error + Send + Sync>),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::client::{ClientError, PersonalModel, PosteriorSummary, Predictions, Trained};
-use crate::parameters::Parameters;
+use crate::client::{ClientError, PersonalModel, PosteriorSummary, Predictions, Scored, Trained};
+use crate::parameters::Kept;
 use crate::wire::{CalibrationScores, Download};
 
 /// Work for one client. Its data is where the work is done.
@@ -16,7 +16,9 @@ pub struct Task {
     /// What the server sends to it.
     pub download: Arc<Download>,
     /// What it kept; none if it never took part.
-    pub kept: Option<Parameters>,
+    pub kept: Option<Kept>,
+    /// Of what it keeps at its own site, versions older than this are not needed again; none where all must stay.
+    pub needed_since: Option<u64>,
 }
 
 /// What a client is asked to do.
@@ -35,6 +37,9 @@ pub enum Work {
         /// Whether the model itself is wanted.
         return_model: bool,
     },
+    /// Personalise a model, predict the client's own test samples and tell the scores alone: model and predictions stay
+    /// with whoever does it.
+    ScoreTest,
 }
 
 /// Data that a model is evaluated on.
@@ -64,6 +69,8 @@ pub enum TaskResult {
     CalibrationScores(CalibrationScores),
     /// Of [`Work::Evaluate`].
     Evaluated(Box<Evaluated>),
+    /// Of [`Work::ScoreTest`].
+    Scored(Scored),
 }
 
 /// A client's personal model and its predictions.

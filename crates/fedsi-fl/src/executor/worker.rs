@@ -8,6 +8,7 @@ use super::cache::DataCache;
 use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
 use crate::client::{Client, ClientError, Division, LocalData, PosteriorSummary, Predictions};
 use crate::config::ConfigError;
+use crate::parameters::Kept;
 use crate::registry::Checked;
 
 /// Clients with their data: what an executor's threads or processes call. Several threads may share one.
@@ -40,15 +41,23 @@ impl Worker {
         &self.client
     }
 
-    /// Carries out a task. The outcome depends on the task and the client's data alone.
+    /// Carries out a task. The outcome depends on the task and the client's data alone. What lies at the client's own
+    /// site ([`Kept::AtSite`]) the site itself puts into the task before: here there is no such state.
     #[must_use]
     pub fn perform(&self, task: Task) -> Outcome {
         Outcome { client: task.client, result: self.result(task) }
     }
 
     fn result(&self, task: Task) -> Result<TaskResult, ClientError> {
-        let Task { client, work, download, kept } = task;
-        let (clients, kept) = (&self.client, kept.as_ref());
+        let Task { client, work, download, kept, needed_since: _ } = task;
+        let clients = &self.client;
+        let kept = match &kept {
+            None => None,
+            Some(Kept::Parameters(parameters)) => Some(parameters),
+            Some(Kept::AtSite { round }) => {
+                return Err(ClientError::LostState { expected: *round, found: None });
+            }
+        };
         let known = self.federation.clients();
         if client >= known {
             return Err(ClientError::UnknownClient { client, clients: known });
@@ -97,6 +106,11 @@ impl Worker {
                     further_probabilities,
                     model: return_model.then_some(model),
                 })))
+            }
+            Work::ScoreTest => {
+                let model = clients.personalise(client, &download, kept, &data_of(first))?;
+                let test = self.federation.samples(client, Split::Test);
+                Ok(TaskResult::Scored(clients.score_test(&clients.predict(&model, &test)?)?))
             }
         }
     }

@@ -127,8 +127,13 @@ pub trait ClientNetwork: fmt::Debug + Send + Sync {
 
 /// An error of the library that a network belongs to.
 #[derive(Debug, Error)]
-#[error("its network failed: {0}")]
-pub struct NetworkFailure(pub Box<dyn std::error::Error + Send + Sync>);
+#[error("its network failed: {source}")]
+pub struct NetworkFailure {
+    /// The name of its kind, which is all that a site tells others: `KeyError`.
+    pub kind: Option<String>,
+    /// What the library says, which may be about the client's data.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
 
 /// A kind of training that a network does not offer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

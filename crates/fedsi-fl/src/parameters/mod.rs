@@ -9,6 +9,7 @@
 //!
 //! Only the first two can be shared: [`SharedParameters`].
 
+mod kept;
 mod part;
 
 use std::ops::Range;
@@ -16,6 +17,7 @@ use std::ops::Range;
 use fedsi_bayes::{Laplace, Predictive};
 use thiserror::Error;
 
+pub use kept::Kept;
 pub use part::Part;
 
 /// What is known of some parameters: of a whole network, or of the part of it that a client keeps between rounds.

@@ -11,6 +11,15 @@ use crate::config::{Config, ConfigError, Temperature};
 use crate::methods::{Method, Modes, Procedure, StructureError, Unprotected};
 use crate::server::calibration_round;
 
+/// Why data and privacy do not go together.
+const POOLED: &str = "this dataset scales its values by the rows of all clients together, which would become known \
+                      without noise; use 0, or data whose scales are fixed beforehand";
+
+/// Why the encoding of a table and privacy do not go together.
+const AGREED: &str = "categories, dates, medians and columns left out of this table follow from the rows of all clients \
+                      together, and would become known without noise; use 0, or a table of numbers without missing values \
+                      (data.files.strict=true names the first cell that is none)";
+
 /// A config that was checked, with the method, dataset and rules it names. Nothing else can be run.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -138,6 +147,20 @@ impl Checked {
     /// Where a file is missing or malformed, or the partition cannot be had from it.
     pub fn open_data(&self) -> Result<Box<dyn Federation>, DataError> {
         self.dataset.open(&self.data, &self.partition, self.seed)
+    }
+
+    /// With privacy, data of which nothing is computed from the rows of all clients together.
+    ///
+    /// # Errors
+    /// Data whose scales or encoding come from all rows.
+    pub fn expect_unpooled(&self, data: &dyn Federation) -> Result<(), ConfigError> {
+        if !self.privacy.is_on() || !data.pools_rows() {
+            return Ok(());
+        }
+        let of_table = data.table_encoding().is_some_and(|encoding| !encoding.is_plain());
+        let scaled = data.input_scaling().is_some() || data.target_scaling().is_some();
+        let why = if of_table && !scaled { AGREED } else { POOLED };
+        Err(ConfigError::value("privacy.noise", self.privacy.noise, why))
     }
 
     /// The same run on another number of threads.

@@ -29,6 +29,8 @@ pub enum Exclusion {
     Unreadable,
     /// It failed for another reason, which it gave.
     Failed,
+    /// Its site has lost what it kept: it starts anew in its next round.
+    LostState,
     /// It is not a participant of the round.
     Uninvited,
     /// Its update is for another round.
@@ -64,6 +66,7 @@ impl Exclusion {
             Self::Late => "late",
             Self::Unreadable => "unreadable",
             Self::Failed => "failed",
+            Self::LostState => "lost-state",
             Self::Uninvited => "uninvited",
             Self::Stale => "stale",
             Self::Duplicate => "duplicate",
@@ -90,7 +93,13 @@ mod tests {
 
     #[test]
     fn kinds_are_written_as_they_are_named() {
-        for kind in [Exclusion::Diverged, Exclusion::WrongShape, Exclusion::BadSamples, Exclusion::TooLarge] {
+        for kind in [
+            Exclusion::Diverged,
+            Exclusion::LostState,
+            Exclusion::WrongShape,
+            Exclusion::BadSamples,
+            Exclusion::TooLarge,
+        ] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
     }

@@ -73,7 +73,7 @@ impl Simulation {
     /// # Errors
     /// As [`Self::round`] and [`Self::evaluate`].
     pub fn run(&mut self) -> Result<Evaluation, SimulationError> {
-        while self.server.round() < self.config.rounds as u64 {
+        while self.server().round() < self.rounds as u64 {
             self.round()?;
         }
         let mut clients = Vec::with_capacity(self.federation.clients());
@@ -83,7 +83,7 @@ impl Simulation {
             Ok(())
         })?;
         clients.sort_by_key(|client| client.client);
-        Ok(Evaluation { task: self.client.task(), clients })
+        Ok(Evaluation { task: self.client().task(), clients })
     }
 
     /// Personalises every client and predicts its test samples. `each` has the clients as they come, in any order.
@@ -106,16 +106,17 @@ impl Simulation {
             return_model: request.models,
         };
         let (mut failed, mut first_problem) = (0, None);
-        self.run_tasks(&clients, &Arc::new(self.server.personal_download()), work, |outcome| {
+        let download = Arc::new(self.server().personal_download());
+        self.coordinator.run_tasks(&clients, &download, work, |outcome| {
             let Outcome { client, result } = outcome;
             let samples = self.federation.count(client, Split::Test);
-            let nothing = Predictions::none(self.client.task());
+            let nothing = Predictions::none(self.client().task());
             let (evaluated, problem) = match result {
                 Ok(TaskResult::Evaluated(evaluated)) => {
                     let problem = evaluated.predictions.is_none().then_some(ClientError::PredictionsDiverged);
                     (Some(*evaluated), problem)
                 }
-                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) => {
+                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_) | TaskResult::Scored(_)) => {
                     (None, Some(ClientError::OtherResult))
                 }
                 Err(error) => (None, Some(error)),

@@ -1,44 +1,30 @@
 //! A whole federation in one process: the same client and server as in a real one, with faults on request.
 
 mod evaluate;
-mod faults;
-mod record;
-mod round;
-mod snapshot;
 mod validate;
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fedsi_data::{Federation, Split};
-use fedsi_random::Streams;
 
 pub use evaluate::{ClientEvaluation, Evaluation, EvaluationRequest};
-pub use faults::{Arrival, Fault, RoundFaults};
-pub use record::{RoundRecord, RoundSeconds, SubnetworkRecord, Tally};
-pub use snapshot::{Snapshot, SnapshotError};
 
 use crate::client::{Client, ClientError, LocalData, PersonalModel};
-use crate::client_store::{ClientStore, MemoryStore, StoreError};
-use crate::config::ConfigError;
+use crate::client_store::{ClientStore, StoreError};
+use crate::coordinator::{Coordinator, RoundRecord, Snapshot, SnapshotError};
 use crate::cost::MemoryEstimate;
 use crate::error::SimulationError;
-use crate::executor::{CpuExecutor, Executor, ExecutorError, Outcome, Task, Work, Worker};
-use crate::parameters::Parameters;
+use crate::executor::{CpuExecutor, Executor, ExecutorError, Worker};
+use crate::parameters::{Kept, Parameters};
 use crate::registry::Checked;
 use crate::server::Server;
-use crate::wire::Download;
 
-/// Server, clients and everything between them. Holds the server's state, what clients keep, and no other client state.
+/// A coordinator beside the data of its clients, which can be evaluated here.
 pub struct Simulation {
-    config: Checked,
+    coordinator: Coordinator,
     federation: Arc<dyn Federation>,
-    client: Arc<Client>,
-    executor: Box<dyn Executor>,
-    streams: Streams,
-    server: Server,
-    store: Box<dyn ClientStore>,
+    /// Rounds that the config asks for.
+    rounds: usize,
 }
 
 impl Simulation {
@@ -82,37 +68,34 @@ impl Simulation {
         make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
     ) -> Result<Self, SimulationError> {
         let clients = federation.clients();
-        let participants = config.participants_of(clients)?;
+        config.participants_of(clients)?;
         refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
-        if config.privacy.is_on() && federation.pools_rows() {
-            let of_table = federation.table_encoding().is_some_and(|encoding| !encoding.is_plain());
-            let scaled = federation.input_scaling().is_some() || federation.target_scaling().is_some();
-            let why = if of_table && !scaled { AGREED } else { POOLED };
-            return Err(ConfigError::value("privacy.noise", config.privacy.noise, why).into());
-        }
-        let (layout, procedure) = (client.network().layout(), client.procedure());
-        let server = Server::new(config, procedure, layout, client.initial(), clients, participants)?;
+        config.expect_unpooled(federation.as_ref())?;
         let executor = make(&client)?;
-        Ok(Self {
-            config: config.clone(),
-            federation,
-            client,
-            executor,
-            streams: Streams::new(config.seed),
-            server,
-            store: Box::new(MemoryStore::default()),
-        })
+        let coordinator = Coordinator::new(config, clients, client, executor)?;
+        Ok(Self { coordinator, federation, rounds: config.rounds })
     }
 
     /// From now on what clients keep is in this store: before the first round.
     pub fn set_client_store(&mut self, store: Box<dyn ClientStore>) {
-        self.store = store;
+        self.coordinator.set_client_store(store);
+    }
+
+    /// What leads the federation, without its data.
+    #[must_use]
+    pub const fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
+    /// The same, to train rounds with.
+    pub const fn coordinator_mut(&mut self) -> &mut Coordinator {
+        &mut self.coordinator
     }
 
     /// What all clients have in common.
     #[must_use]
     pub const fn client(&self) -> &Arc<Client> {
-        &self.client
+        self.coordinator.client()
     }
 
     /// The data.
@@ -124,17 +107,39 @@ impl Simulation {
     /// The server.
     #[must_use]
     pub const fn server(&self) -> &Server {
-        &self.server
+        self.coordinator.server()
     }
 
-    /// Each mode's network as a client that never took part would start it: the initial parameters, and the newest
-    /// shared part.
+    /// One round: see [`Coordinator::round`].
+    ///
+    /// # Errors
+    /// Too few usable updates; the state is then that of the round before.
+    pub fn round(&mut self) -> Result<RoundRecord, SimulationError> {
+        self.coordinator.round()
+    }
+
+    /// The federation as it is: see [`Coordinator::snapshot`].
+    ///
+    /// # Errors
+    /// Clients' state that cannot be made durable.
+    pub fn snapshot(&mut self) -> Result<Snapshot, SimulationError> {
+        self.coordinator.snapshot()
+    }
+
+    /// Continues from a snapshot of the same run: see [`Coordinator::restore`].
+    ///
+    /// # Errors
+    /// A snapshot of another run.
+    pub fn restore(&mut self, snapshot: Snapshot) -> Result<(), SnapshotError> {
+        self.coordinator.restore(snapshot)
+    }
+
+    /// Each mode's network as a client that never took part would start it: see [`Coordinator::global_parameters`].
     ///
     /// # Errors
     /// None in a simulation, whose server and clients are made for each other.
     pub fn global_parameters(&self) -> Result<Vec<Parameters>, ClientError> {
-        let modes = self.server.personal_download().modes;
-        modes.iter().map(|shared| self.client.global_parameters(shared)).collect()
+        self.coordinator.global_parameters()
     }
 
     /// The personal model of a client that joins after training, from its own data alone. `client` is the key of its
@@ -145,87 +150,14 @@ impl Simulation {
     /// # Errors
     /// Training that diverged; a posterior that cannot be computed; a lost state of a client that took part.
     pub fn join(&self, client: usize, data: &LocalData) -> Result<PersonalModel, JoinError> {
-        let kept = self.store.get(client)?;
-        Ok(self.client.join(client, &self.server.personal_download(), kept.as_ref(), data)?)
-    }
-
-    /// Carries out work of these clients, from what the server tells and the client kept. `each` has the outcomes as
-    /// they come, one for each client: whom the executor lost did not answer ([`ClientError::NoAnswer`]), and what it
-    /// returns beyond that is ignored. An error of its own ends the work.
-    fn run_tasks(
-        &self,
-        clients: &[usize],
-        downloads: impl Into<Downloads>,
-        work: impl Fn(usize) -> Work + Send + Sync,
-        mut each: impl FnMut(Outcome) -> Result<(), SimulationError>,
-    ) -> Result<(), SimulationError> {
-        let lost: Mutex<Option<StoreError>> = Mutex::new(None);
-        let downloads = downloads.into();
-        let task = |&client: &usize| match self.store.get(client) {
-            Ok(kept) => {
-                let download = Arc::clone(downloads.of(kept.as_ref()));
-                Some(Task { client, work: work(client), download, kept })
-            }
-            Err(error) => {
-                *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                None
-            }
-        };
-        let mut failed = None;
-        let mut waiting: BTreeSet<usize> = clients.iter().copied().collect();
-        // Fused: where one client's state is lost, no thread takes another task.
-        self.executor.run(&mut clients.iter().map_while(task).fuse(), &mut |outcome| {
-            if !waiting.remove(&outcome.client) {
-                tracing::warn!(client = outcome.client, "the executor returned an unexpected outcome");
-                return ControlFlow::Continue(());
-            }
-            match each(outcome) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        if let Some(error) = lost.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error.into());
+        let kept = self.coordinator.kept(client)?;
+        if let Some(Kept::AtSite { round }) = kept {
+            return Err(ClientError::LostState { expected: round, found: None }.into());
         }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        waiting
-            .into_iter()
-            .try_for_each(|client| each(Outcome { client, result: Err(ClientError::NoAnswer) }))
+        let kept = kept.as_ref().and_then(Kept::parameters);
+        Ok(self.client().join(client, &self.server().personal_download(), kept, data)?)
     }
 }
-
-/// What clients receive: all the same, or those that have kept nothing so far something else.
-#[derive(Clone)]
-struct Downloads {
-    usual: Arc<Download>,
-    first: Option<Arc<Download>>,
-}
-
-impl Downloads {
-    fn of(&self, kept: Option<&Parameters>) -> &Arc<Download> {
-        self.first.as_ref().filter(|_| kept.is_none()).unwrap_or(&self.usual)
-    }
-}
-
-impl From<&Arc<Download>> for Downloads {
-    fn from(download: &Arc<Download>) -> Self {
-        Self { usual: Arc::clone(download), first: None }
-    }
-}
-
-/// Why data and privacy do not go together.
-const POOLED: &str = "this dataset scales its values by the rows of all clients together, which would become known \
-                      without noise; use 0, or data whose scales are fixed beforehand";
-
-/// Why the encoding of a table and privacy do not go together.
-const AGREED: &str = "categories, dates, medians and columns left out of this table follow from the rows of all clients \
-                      together, and would become known without noise; use 0, or a table of numbers without missing values \
-                      (data.files.strict=true names the first cell that is none)";
 
 /// Why a client cannot join.
 #[derive(Debug, thiserror::Error)]

@@ -28,7 +28,8 @@ impl Simulation {
             return_model: false,
         };
         let mut found: BTreeMap<usize, Predictions> = BTreeMap::new();
-        self.run_tasks(&clients, &Arc::new(self.server.personal_download()), work, |outcome| {
+        let download = Arc::new(self.server().personal_download());
+        self.coordinator.run_tasks(&clients, &download, work, |outcome| {
             let Outcome { client, result } = outcome;
             let problem = match result {
                 Ok(TaskResult::Evaluated(evaluated)) => match evaluated.predictions {
@@ -38,13 +39,15 @@ impl Simulation {
                     }
                     None => ClientError::PredictionsDiverged,
                 },
-                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_)) => ClientError::OtherResult,
+                Ok(TaskResult::Trained(_) | TaskResult::CalibrationScores(_) | TaskResult::Scored(_)) => {
+                    ClientError::OtherResult
+                }
                 Err(error) => error,
             };
             tracing::info!(client, "no held-out scores: {problem}");
             Ok(())
         })?;
-        let mut pooled = Predictions::none(self.client.task());
+        let mut pooled = Predictions::none(self.client().task());
         if found.len() < clients.len() {
             return Ok(pooled.scores());
         }

@@ -19,8 +19,8 @@ pub use download::{Download, SharedMode};
 pub use header::{VERSION, WireError};
 pub(crate) use header::{decode, encode};
 pub use parameters::{
-    PosteriorHeader, decode_parameters, encode_parameters, posterior_tensors, read_kept, read_posterior,
-    read_shared,
+    PosteriorHeader, decode_parameters, encode_parameters, laplace_tensors, posterior_tensors, read_kept,
+    read_laplace, read_posterior, read_shared,
 };
 pub use strangeness::{read_strangeness, strangeness_tensors};
 pub use tensors::{

@@ -10,7 +10,11 @@
 //!
 //! Which of them there are, and how predictions are made, is in the [`PosteriorHeader`].
 
-use fedsi_bayes::{Covariance, Explanation, Factors, Laplace, LaplaceParts, Likelihood, Predictive};
+use std::sync::Arc;
+
+use fedsi_bayes::{
+    Covariance, Explanation, Factors, Laplace, LaplaceParts, Likelihood, LinearisedNetwork, Predictive,
+};
 use serde::{Deserialize, Serialize};
 
 use super::header::{self, WireError};
@@ -145,12 +149,13 @@ pub fn posterior_tensors(parameters: &Parameters) -> (Vec<NamedTensor>, Posterio
             let tensor = NamedTensor::f32("posterior.samples", vec![samples.len()], samples);
             (vec![tensor], PosteriorHeader::of(CovarianceForm::Samples, "samples"))
         }
-        Parameters::Laplace(laplace) => laplace_tensors(laplace),
+        Parameters::Laplace(laplace) => laplace_tensors(&laplace.fit, laplace.predictive),
     }
 }
 
-fn laplace_tensors(laplace: &LaplaceParameters) -> (Vec<NamedTensor>, PosteriorHeader) {
-    let LaplaceParameters { fit, predictive, .. } = laplace;
+/// A Laplace posterior as tensors and what a header says of them; its network and parameters are not among them.
+#[must_use]
+pub fn laplace_tensors(fit: &Laplace, predictive: Predictive) -> (Vec<NamedTensor>, PosteriorHeader) {
     let (posterior, factors) = (fit.posterior(), fit.posterior().factors());
     let indices =
         |name: &str, values: &[usize]| NamedTensor::i64(name, values.iter().map(|&index| index as i64));
@@ -203,17 +208,36 @@ pub fn read_posterior(
             Ok(Parameters::Samples(HeadSamples { values, samples }))
         }
         CovarianceForm::Independent | CovarianceForm::Reduction | CovarianceForm::Whole => {
-            let subnetwork =
-                subnetwork.ok_or(WireError::Incomplete("no subnetwork belongs to the posterior"))?;
-            let predictive: Option<Predictive> = predictive.and_then(|found| found.kind.parse().ok());
-            let predictive =
-                predictive.ok_or(WireError::Incomplete("the posterior has no known predictive"))?;
-            let factors = read_factors(file, &form)?;
-            let parts = LaplaceParts { likelihood, factors, explanation: subnetwork };
-            let fit = Laplace::from_parts(network.linearised(), doubles(&values), parts)?;
+            let header = PosteriorHeader { posterior: Some(form), subnetwork, predictive };
+            let (network, parameters) = (network.linearised(), doubles(&values));
+            let (fit, predictive) = read_laplace(file, header, network, parameters, likelihood)?;
             Ok(Parameters::Laplace(Box::new(LaplaceParameters { values, fit, predictive })))
         }
     }
+}
+
+/// The Laplace posterior that [`laplace_tensors`] wrote, over the network and parameters it was fitted to, and how it
+/// predicts.
+///
+/// # Errors
+/// Tensors that are missing, or do not fit the parameters, the network or each other; a posterior of another kind.
+pub fn read_laplace(
+    file: &TensorFile<'_>,
+    header: PosteriorHeader,
+    network: Arc<dyn LinearisedNetwork>,
+    parameters: Vec<f64>,
+    likelihood: Likelihood,
+) -> Result<(Laplace, Predictive), WireError> {
+    let PosteriorHeader { posterior, subnetwork, predictive } = header;
+    let kinds = [CovarianceForm::Independent, CovarianceForm::Reduction, CovarianceForm::Whole];
+    let form = posterior.filter(|form| kinds.contains(&form.covariance));
+    let form = form.ok_or(WireError::Incomplete("the header describes no Laplace posterior"))?;
+    let explanation = subnetwork.ok_or(WireError::Incomplete("no subnetwork belongs to the posterior"))?;
+    let predictive: Option<Predictive> = predictive.and_then(|found| found.kind.parse().ok());
+    let predictive = predictive.ok_or(WireError::Incomplete("the posterior has no known predictive"))?;
+    let factors = read_factors(file, &form)?;
+    let parts = LaplaceParts { likelihood, factors, explanation };
+    Ok((Laplace::from_parts(network, parameters, parts)?, predictive))
 }
 
 /// Point values: there must be no posterior that nothing in the header speaks of.

@@ -21,8 +21,8 @@ mod win_loss;
 
 use fedsi_data::display_name;
 use fedsi_fl::client::PosteriorKind;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::scores::Scores;
-use fedsi_fl::simulation::RoundRecord;
 use fedsi_run::report_data::{ReportData, Selection, SelectionMap};
 use fedsi_run::{ClientScores, Summary};
 

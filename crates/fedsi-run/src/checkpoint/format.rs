@@ -24,9 +24,9 @@ use std::sync::Arc;
 use fedsi_data::hexadecimal;
 use fedsi_fl::ClientStates;
 use fedsi_fl::calibration::Calibration;
+use fedsi_fl::coordinator::Snapshot;
 use fedsi_fl::parameters::Parameters;
 use fedsi_fl::server::ServerState;
-use fedsi_fl::simulation::Snapshot;
 use fedsi_fl::wire::{WireError, decode_parameters, encode_parameters, mode_prefix, read_shared};
 use fedsi_random::SecretKey;
 use serde::{Deserialize, Serialize};
@@ -227,9 +227,9 @@ mod tests {
     use super::*;
     use crate::summary::Seconds;
     use fedsi_data::DataDigest;
+    use fedsi_fl::coordinator::Tally;
     use fedsi_fl::parameters::{Gaussian, HeadSamples, SharedParameters};
     use fedsi_fl::server::Exclusion;
-    use fedsi_fl::simulation::Tally;
     use fedsi_fl::wire::Traffic;
     use proptest::prelude::*;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fedsi_fl::Config;
 use fedsi_fl::config::CheckpointConfig;
-use fedsi_fl::simulation::{Snapshot, SnapshotError, Tally};
+use fedsi_fl::coordinator::{Snapshot, SnapshotError, Tally};
 use fedsi_fl::wire::Traffic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -126,6 +126,8 @@ pub(crate) struct Writer {
     config: CheckpointConfig,
     settings: String,
     origin: Origin,
+    /// How many are kept.
+    kept: usize,
     last: Instant,
     /// How long the last one took.
     cost: Duration,
@@ -136,7 +138,12 @@ impl Writer {
         let folder = folder(run);
         let settings = settings_text(config).map_err(|error| write_failed(&folder)(error.into()))?;
         let (last, cost) = (Instant::now(), Duration::ZERO);
-        Ok(Self { folder, config: config.checkpoint.clone(), settings, origin, last, cost })
+        Ok(Self { folder, config: config.checkpoint.clone(), settings, origin, kept: KEPT, last, cost })
+    }
+
+    /// No older one is kept beside the newest: none may be gone back to.
+    pub(crate) const fn keep_newest_only(&mut self) {
+        self.kept = 1;
     }
 
     /// Whether one is due after this round.
@@ -149,7 +156,7 @@ impl Writer {
         by_rounds || by_time
     }
 
-    /// Writes one and removes those that are older than the last two. Returns the round of the oldest that is left.
+    /// Writes one and removes those that are older than the last ones that are kept. Returns the round of the oldest that is left.
     pub(crate) fn write(
         &mut self,
         snapshot: Snapshot,
@@ -172,7 +179,7 @@ impl Writer {
             let _ = remove_file(&path);
         }
         for (place, (round, path)) in own.into_iter().enumerate() {
-            if place < KEPT {
+            if place < self.kept {
                 oldest = oldest.min(round);
             } else {
                 // Best effort: an old checkpoint that stays costs disk space only.
@@ -185,7 +192,7 @@ impl Writer {
 }
 
 /// Where a run's checkpoints are.
-fn folder(run: &Path) -> PathBuf {
+pub(crate) fn folder(run: &Path) -> PathBuf {
     run.join("checkpoint")
 }
 
@@ -208,13 +215,23 @@ fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
+/// Which checkpoints a run may continue from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usable {
+    /// The newest that is whole.
+    Any,
+    /// The newest, or none.
+    Newest,
+}
+
 /// What `restore` makes of the newest checkpoint of a run that it can use; none where there are no checkpoints. One that
-/// cannot be used, whatever the reason, is named in the log, and the one before it tried.
+/// cannot be used, whatever the reason, is named in the log, and the one before it tried where it may be.
 ///
 /// # Errors
 /// None can be used: what is wrong with the newest, damage coming last.
 pub(crate) fn newest_usable<T>(
     run: &Path,
+    usable: Usable,
     mut restore: impl FnMut(&Path, Checkpoint) -> Result<T, CheckpointError>,
 ) -> Result<Option<T>, CheckpointError> {
     let mut errors = Vec::new();
@@ -224,6 +241,7 @@ pub(crate) fn newest_usable<T>(
                 errors.iter().for_each(|error| tracing::warn!("{error}; an older checkpoint is used"));
                 return Ok(Some(restored));
             }
+            Err(error) if usable == Usable::Newest => return Err(error),
             Err(error) => errors.push(error),
         }
     }
@@ -276,7 +294,7 @@ mod tests {
         let rounds: Vec<u64> = list(&folder).into_iter().map(|(round, _)| round).collect();
         assert_eq!(rounds, [3, 2]);
         let round = |_: &Path, checkpoint: Checkpoint| Ok(checkpoint.snapshot.server.round);
-        assert_eq!(newest_usable(scratch.path(), round).unwrap(), Some(3));
+        assert_eq!(newest_usable(scratch.path(), Usable::Any, round).unwrap(), Some(3));
         // Whatever is wrong with the newest, the one before it serves.
         let newest = folder.join(name(3));
         let whole = fs::read(&newest).unwrap();
@@ -284,13 +302,13 @@ mod tests {
             let mut changed = whole.clone();
             changed[at] ^= 0x40;
             fs::write(&newest, changed).unwrap();
-            assert_eq!(newest_usable(scratch.path(), round).unwrap(), Some(2), "byte {at}");
+            assert_eq!(newest_usable(scratch.path(), Usable::Any, round).unwrap(), Some(2), "byte {at}");
         }
         fs::write(&newest, whole).unwrap();
         let refused = |path: &Path, checkpoint: Checkpoint| match checkpoint.snapshot.server.round {
             3 => Err(CheckpointError::OtherSettings { path: path.to_owned() }),
             round => Ok(round),
         };
-        assert_eq!(newest_usable(scratch.path(), refused).unwrap(), Some(2));
+        assert_eq!(newest_usable(scratch.path(), Usable::Any, refused).unwrap(), Some(2));
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fedsi_data::InputFile;
-use fedsi_fl::simulation::RoundRecord;
+use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::{Checked, Simulation};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Progress};
@@ -19,11 +19,13 @@ use crate::folder::{FolderError, RunFolder, remove_leftovers};
 use crate::naming::dataset_name;
 use crate::open_data::OpenData;
 use crate::origin::{Origin, run_id};
+use crate::personal_file::{describe, save_server};
+use crate::rounds::Rounds;
 use crate::settings::settings_text;
 use crate::summary::{ClientCoverage, DEVICE, DIGESTED, Summary};
 use crate::{RunError, evaluation_log};
-use results::{DATA_SUMMARY, Evaluated, evaluate, save_server};
-use train::Rounds;
+use results::{DATA_SUMMARY, Evaluated, evaluate};
+use train::train;
 
 /// Receives a run's progress: a progress bar, a log, a test.
 pub trait Observer {
@@ -184,7 +186,7 @@ fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation,
     };
     // What says that the data changed is the same in all checkpoints: no older one helps.
     let mut refused: Option<RunError> = None;
-    let restored = checkpoint::newest_usable(path, |file, checkpoint| {
+    let restored = checkpoint::newest_usable(path, checkpoint::Usable::Any, |file, checkpoint| {
         let Checkpoint { snapshot, settings: there, origin, metrics, progress } = checkpoint;
         if there != settings {
             return Err(CheckpointError::OtherSettings { path: file.to_owned() });
@@ -259,10 +261,11 @@ fn finish_run<R>(
     let progress = on_this_cpu(progress);
     observer.started(&simulation, config.rounds);
     let earlier = progress.seconds.total;
-    let mut rounds = Rounds::new(folder, config, &origin, metrics, progress)?;
-    rounds.train(&mut simulation, config, observer, started)?;
+    let mut rounds = Rounds::new(path, config, &origin, metrics, progress, started)?;
+    train(&mut rounds, folder, simulation.coordinator_mut(), config, observer)?;
     let progress = rounds.progress;
-    save_server(&simulation, config, path, &id)?;
+    let description = describe(simulation.federation(), config, true)?;
+    save_server(simulation.coordinator(), &description, path, &id)?;
     let begun = Instant::now();
     let Evaluated { scores, clients, classes, details, posterior, earlier_seconds } =
         evaluate(&simulation, config, folder, &id, observer)?;

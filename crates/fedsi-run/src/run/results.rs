@@ -1,15 +1,14 @@
 //! What a run leaves of its models: the server's, each client's, their predictions and scores.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use fedsi_data::{Federation, Split, Task, hexadecimal};
 use fedsi_fl::calibration::Calibration;
-use fedsi_fl::client::{PersonalModel, PosteriorSummary, Predictions};
+use fedsi_fl::client::{PosteriorSummary, Predictions};
 use fedsi_fl::scores::Scores;
 use fedsi_fl::simulation::EvaluationRequest;
-use fedsi_fl::wire::mode_prefix;
 use fedsi_fl::{Checked, Simulation, SimulationError};
 
 use sha2::{Digest as _, Sha256};
@@ -23,104 +22,14 @@ use crate::files::{
     Readers, WriteError, create_folder, remove_file, write_failed, write_for, write_streamed,
 };
 use crate::folder::RunFolder;
-use crate::model_file::{FORMAT, SERVER_FORMAT, model_tensors};
 use crate::naming::target_suffixes;
+use crate::personal_file::{PersonalFiles, describe};
 use crate::predictions_file::prediction_tensors;
 use crate::predictions_table::{PREDICTIONS_TABLE, PredictionsTable};
 use crate::report_data::{REPORT_DATA, ReportCollector, SamplePicker, unseen_inputs, write_report_data};
-use crate::saved::SavedModel;
 use crate::score_details::ScoreDetails;
 use crate::summary::ClientScores;
-use crate::tensor_file::{
-    NamedTensor, TensorFileError, parameter_tensors, write_checked_tensors, write_tensors,
-};
-
-/// What a saved model needs to be used elsewhere: its layers, what goes in and what comes out.
-fn describe(simulation: &Simulation, config: &Checked) -> Result<serde_json::Value, RunError> {
-    let federation = simulation.federation();
-    let network = config.network(federation.input_shape(), federation.task())?;
-    Ok(serde_json::json!({
-        "input": network.input_shape(),
-        "layers": network.specs(),
-        "class_names": federation.class_names(),
-        "columns": federation.input_columns(),
-        "encoding": federation.table_encoding(),
-        "pixels": federation.has_pixels(),
-        "input_scaling": federation.input_scaling(),
-        "target_scaling": federation.target_scaling(),
-    }))
-}
-
-/// `checkpoint/server.safetensors`: the network a new client would start from, and the variances of the shared
-/// part where the server holds a Gaussian.
-pub(super) fn save_server(
-    simulation: &Simulation,
-    config: &Checked,
-    path: &Path,
-    id: &str,
-) -> Result<(), RunError> {
-    let folder = path.join("checkpoint");
-    create_folder(&folder, Readers::Umask)?;
-    let (client, server) = (simulation.client(), simulation.server());
-    let mut tensors = Vec::new();
-    for (mode, parameters) in simulation.global_parameters()?.iter().enumerate() {
-        let mut own = parameter_tensors(client.network().layout(), parameters.values());
-        let variance = server.shared()[mode].variance();
-        own.extend(variance.map(|one| NamedTensor::f32("server.variance", vec![one.len()], one)));
-        let prefix = mode_prefix(mode);
-        tensors.extend(own.into_iter().map(|tensor| tensor.prefixed(&prefix)));
-    }
-    let entry = serde_json::json!({
-        "format": SERVER_FORMAT,
-        "run": id,
-        "round": server.round(),
-        "shared": client.procedure().shared.to_string(),
-        "modes": server.shared().len(),
-        "calibration": server.calibration(),
-        "model": describe(simulation, config)?,
-    });
-    Ok(write_checked_tensors(&folder.join("server.safetensors"), Readers::Umask, &tensors, &entry)?)
-}
-
-/// Where personal models are saved, and what all of their files say.
-struct ModelFolder<'a> {
-    simulation: &'a Simulation,
-    config: &'a Checked,
-    folder: PathBuf,
-    id: &'a str,
-    description: serde_json::Value,
-}
-
-impl ModelFolder<'_> {
-    fn path(&self, client: usize) -> PathBuf {
-        self.folder.join(format!("{client}.safetensors"))
-    }
-
-    fn save(&self, model: &PersonalModel) -> Result<(), WriteError> {
-        let file = self.path(model.client);
-        let (tensors, entry) = model_tensors(self.simulation.client(), model);
-        let invalid = |error| write_failed(&file)(std::io::Error::other(TensorFileError::Entry(error)));
-        let mut entry = serde_json::to_value(entry).map_err(invalid)?;
-        entry["format"] = FORMAT.into();
-        entry["run"] = self.id.into();
-        entry["name"] = self.simulation.federation().client_name(model.client).into();
-        entry["method"] = self.config.method.clone().into();
-        entry["model"] = self.description.clone();
-        // The smallest and largest values of the client's own rows, and how many there are: in its own file, and nowhere
-        // else.
-        let federation = self.simulation.federation();
-        if let Some(ranges) = federation.column_ranges(model.client) {
-            entry["ranges"] = serde_json::to_value(ranges).map_err(invalid)?;
-            let rows = federation.row_numbers(model.client, Split::Train);
-            if let (Some(encoding), Some(rows)) = (federation.table_encoding(), rows) {
-                let rows = rows.iter().filter_map(|&row| federation.row_cells(row));
-                let counts = SavedModel::count_values(encoding, rows);
-                entry["value_counts"] = serde_json::to_value(counts).map_err(invalid)?;
-            }
-        }
-        write_checked_tensors(&file, Readers::Owner, &tensors, &entry)
-    }
-}
+use crate::tensor_file::write_tensors;
 
 /// What is gathered of evaluated clients, in their order.
 struct Results {
@@ -201,15 +110,13 @@ pub(super) fn evaluate(
     observer: &mut dyn Observer,
 ) -> Result<Evaluated, RunError> {
     let (federation, path) = (simulation.federation(), run.path());
-    let models = ModelFolder {
-        simulation,
-        config,
-        folder: path.join("clients"),
-        id,
-        description: describe(simulation, config)?,
-    };
+    let folder = path.join("clients");
+    let file = |client: usize| folder.join(format!("{client}.safetensors"));
+    let description = describe(federation, config, true)?;
+    let client = simulation.client();
+    let models = PersonalFiles { client, federation, method: &config.method, id, description };
     if config.output.personal_models {
-        create_folder(&models.folder, Readers::Owner)?;
+        create_folder(&folder, Readers::Owner)?;
     }
     let mut results = Results {
         pooled: Predictions::none(federation.task()),
@@ -221,7 +128,7 @@ pub(super) fn evaluate(
     };
     let mut collector = ReportCollector::new(simulation);
     let begun = Instant::now();
-    let model_is_there = |client: usize| models.path(client).is_file();
+    let model_is_there = |client: usize| file(client).is_file();
     let (mut log, done) = EvaluationLog::open(path, &log_id(simulation, id), model_is_there)?;
     let earlier_seconds = done.last().map_or(0.0, |client| client.seconds);
     let (first, clients) = (done.len(), federation.clients());
@@ -242,7 +149,7 @@ pub(super) fn evaluate(
         let (mut client, model) = EvaluatedClient::of(evaluation);
         client.seconds = earlier_seconds + begun.elapsed().as_secs_f64();
         if let Some(model) = model.filter(|_| config.output.personal_models) {
-            models.save(&model).map_err(SimulationError::callback)?;
+            models.save(&file(model.client), &model).map_err(SimulationError::callback)?;
             client.has_model = true;
         }
         early.insert(client.client, client);

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::{FileProblem, SavedError, SavedRun, damaged, read};
 use crate::files::{Readers, WriteError, write_failed};
 use crate::model_file::{FORMAT, model_tensors, read_model, verify};
-use crate::tensor_file::{TensorFile, TensorFileError, write_checked_tensors};
+use crate::tensor_file::{
+    NamedTensor, TensorFile, TensorFileError, checked_tensor_bytes, write_checked_tensors,
+};
 
 /// What the metadata of a model says of its network, its inputs and its outputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -281,19 +283,35 @@ impl SavedModel {
     /// # Errors
     /// What the system says, with the path.
     pub fn keep(&self, run: &SavedRun, path: &Path) -> Result<(), WriteError> {
+        let (tensors, entry) =
+            self.described(run).map_err(|error| write_failed(path)(std::io::Error::other(error)))?;
+        write_checked_tensors(path, Readers::Owner, &tensors, &entry)
+    }
+
+    /// The bytes of such a file: tensors and metadata under the names of the present format, whatever version saved the
+    /// model.
+    ///
+    /// # Errors
+    /// The format's own limits.
+    pub fn bytes(&self, run: &SavedRun) -> Result<Vec<u8>, TensorFileError> {
+        let (tensors, entry) = self.described(run)?;
+        checked_tensor_bytes(&tensors, &entry)
+    }
+
+    /// The tensors and the metadata of a kept model.
+    fn described(&self, run: &SavedRun) -> Result<(Vec<NamedTensor>, serde_json::Value), TensorFileError> {
         let (tensors, entry) = model_tensors(&self.common.client, &self.model);
-        let invalid = |error| write_failed(path)(std::io::Error::other(TensorFileError::Entry(error)));
-        let mut entry = serde_json::to_value(entry).map_err(invalid)?;
+        let mut entry = serde_json::to_value(entry).map_err(TensorFileError::Entry)?;
         entry["format"] = FORMAT.into();
         entry["run"] = run.id().into();
         entry["method"] = run.config().method.clone().into();
-        entry["model"] = serde_json::to_value(&self.common.description).map_err(invalid)?;
+        entry["model"] = serde_json::to_value(&self.common.description).map_err(TensorFileError::Entry)?;
         entry["kept"] = true.into();
         if let Some(OwnRows { ranges, counts }) = &self.ranges {
-            entry["ranges"] = serde_json::to_value(ranges).map_err(invalid)?;
-            entry["value_counts"] = serde_json::to_value(counts).map_err(invalid)?;
+            entry["ranges"] = serde_json::to_value(ranges).map_err(TensorFileError::Entry)?;
+            entry["value_counts"] = serde_json::to_value(counts).map_err(TensorFileError::Entry)?;
         }
-        write_checked_tensors(path, Readers::Owner, &tensors, &entry)
+        Ok((tensors, entry))
     }
 
     /// The model's predictions for samples beside what is true, in the data's own units.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Simulation;
+use super::Coordinator;
 use crate::client_store::{ClientStates, StoreError};
 use crate::error::SimulationError;
 use crate::parameters::{KindError, Parameters};
@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub clients: ClientStates,
 }
 
-/// Why a simulation cannot continue from a snapshot. Each message is one line.
+/// Why a federation cannot continue from a snapshot. Each message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -54,7 +54,7 @@ pub enum SnapshotError {
     Store(#[from] StoreError),
 }
 
-impl Simulation {
+impl Coordinator {
     /// The federation as it is. Cost: a copy of what clients keep in memory.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Simulation {
     }
 
     fn check_clients(&self, states: &ClientStates) -> Result<(), SnapshotError> {
-        let clients = self.federation.clients();
+        let clients = self.clients;
         let unknown = |&&client: &&usize| client >= clients;
         let last = match states {
             ClientStates::Held(states) => states.keys().next_back(),

@@ -1,17 +1,18 @@
 //! One round: sample, train, admit, average, remember; and, once, choose the prior variance of personal models.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::faults::RoundFaults;
 use super::record::{RoundRecord, RoundSeconds, SubnetworkRecord};
-use super::{Downloads, Simulation};
+use super::{Coordinator, Downloads};
 use crate::calibration::Candidates;
 use crate::client::{ClientError, PosteriorSummary, Validation, WorkSeconds};
 use crate::error::SimulationError;
 use crate::executor::{Outcome, TaskResult, Work};
-use crate::parameters::Part;
+use crate::parameters::{Kept, Part};
 use crate::server::{CalibrationChoice, Exclusion, LeftOut, RoundOutcome};
 use crate::wire::{Traffic, Upload, Variances};
 
@@ -26,7 +27,7 @@ struct Report {
 /// What participants sent and reported, by client.
 type Returns = BTreeMap<usize, Result<(Upload, Report), ClientError>>;
 
-impl Simulation {
+impl Coordinator {
     /// One round: sample, train, admit, average, remember.
     ///
     /// # Errors
@@ -48,6 +49,11 @@ impl Simulation {
         let mut posterior = worked * posterior_share(&returns);
         let train = worked - posterior;
 
+        let lost = |(client, returned): (&usize, &Result<_, ClientError>)| {
+            matches!(returned, Err(ClientError::LostState { .. })).then_some(*client)
+        };
+        let lost: Vec<usize> = returns.iter().filter_map(lost).collect();
+        self.forget(lost);
         let mut missing: Vec<LeftOut> = faults.dropped().collect();
         let (mut uploads, mut reports, mut up) = (Vec::new(), Vec::new(), 0);
         for client in at_work {
@@ -142,9 +148,7 @@ impl Simulation {
                     {
                         Err(ClientError::OtherResult)
                     }
-                    Ok(TaskResult::Trained(trained))
-                        if self.client.initial()[0].expect_part(&kept, &trained.kept).is_err() =>
-                    {
+                    Ok(TaskResult::Trained(trained)) if !self.can_keep(&trained.kept, &kept, round) => {
                         Err(ClientError::OtherResult)
                     }
                     Ok(TaskResult::Trained(trained)) => {
@@ -155,9 +159,9 @@ impl Simulation {
                         let report = Report { posterior, validation, seconds: trained.seconds };
                         Ok((trained.upload, report))
                     }
-                    Ok(TaskResult::CalibrationScores(_) | TaskResult::Evaluated(_)) => {
-                        Err(ClientError::OtherResult)
-                    }
+                    Ok(
+                        TaskResult::CalibrationScores(_) | TaskResult::Evaluated(_) | TaskResult::Scored(_),
+                    ) => Err(ClientError::OtherResult),
                     Err(error) => Err(error),
                 };
                 returns.insert(client, returned);
@@ -165,6 +169,17 @@ impl Simulation {
             },
         )?;
         Ok(returns)
+    }
+
+    /// Whether this is what a client keeps after this round, and where it is to keep it: a part of these parameters, or at
+    /// its own site.
+    fn can_keep(&self, kept: &Kept, range: &Range<usize>, round: u64) -> bool {
+        match kept {
+            Kept::Parameters(part) => {
+                !self.store.is_at_sites() && self.client.initial()[0].expect_part(range, part).is_ok()
+            }
+            Kept::AtSite { round: stored } => self.store.is_at_sites() && *stored == round,
+        }
     }
 
     /// Lets the server complete the round, and decides what clients keep.
@@ -229,7 +244,7 @@ impl Simulation {
             let round = download.round;
             let what = download.candidates.as_ref().map_or("", Candidates::name);
             bytes.down += download.encoded_len() as u64 * participants.len() as u64;
-            let mut found = BTreeMap::new();
+            let (mut found, mut lost) = (BTreeMap::new(), Vec::new());
             let work = |_| Work::ScoreCandidates;
             self.run_tasks(participants, &Arc::new(download.clone()), work, |Outcome { client, result }| {
                 let problem = match result {
@@ -237,16 +252,20 @@ impl Simulation {
                         found.insert(client, scores);
                         return Ok(());
                     }
-                    Ok(TaskResult::Trained(_) | TaskResult::Evaluated(_)) => ClientError::OtherResult,
+                    Ok(TaskResult::Trained(_) | TaskResult::Evaluated(_) | TaskResult::Scored(_)) => {
+                        ClientError::OtherResult
+                    }
                     Err(error) => error,
                 };
                 match problem {
+                    ClientError::LostState { .. } => lost.push(client),
                     // Small clients have none to set aside.
                     ClientError::NothingSetAside => tracing::info!(round, client, "{problem}"),
                     _ => tracing::warn!(round, client, "not used to choose the {what}: {problem}"),
                 }
                 Ok(())
             })?;
+            self.forget(lost);
             let scores: Vec<_> = found.into_values().collect();
             bytes.up += scores.iter().map(|scores| scores.encoded_len() as u64).sum::<u64>();
             let (choice, left_out) = self.server.choose(participants, &scores);
@@ -279,6 +298,8 @@ impl Simulation {
 const fn exclusion(error: &ClientError) -> Exclusion {
     match error {
         ClientError::NoAnswer => Exclusion::Dropped,
+        ClientError::LostState { .. } => Exclusion::LostState,
+        ClientError::Unreadable(_) => Exclusion::Unreadable,
         error if error.is_divergence() => Exclusion::Diverged,
         _ => Exclusion::Failed,
     }

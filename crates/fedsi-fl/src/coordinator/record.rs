@@ -1,4 +1,4 @@
-//! What a simulation reports of its rounds.
+//! What is recorded of rounds.
 
 use std::collections::BTreeMap;
 

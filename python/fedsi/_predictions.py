@@ -45,8 +45,29 @@ class _Rows:
         return found | {name: getattr(self, name) for name in self._derived}
 
 
+class _ClassRows(_Rows):
+    """What follows from the probabilities of classes."""
+
+    probabilities: np.ndarray
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """The most probable class of each row."""
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """Its probability."""
+        return self.probabilities.max(axis=1)
+
+    @property
+    def entropy(self) -> np.ndarray:
+        """The entropy of each row's probabilities, in nats."""
+        return _native.entropies(np.ascontiguousarray(self.probabilities))
+
+
 @dataclass(frozen=True)
-class ClassPredictions(_Rows):
+class ClassPredictions(_ClassRows):
     """Test predictions of a classification, a row each."""
 
     _derived: ClassVar[tuple[str, ...]] = ("predicted", "confidence", "entropy", "correct")
@@ -64,24 +85,9 @@ class ClassPredictions(_Rows):
     class_names: tuple[str, ...] | None = None
 
     @property
-    def predicted(self) -> np.ndarray:
-        """The most probable class of each row."""
-        return self.probabilities.argmax(axis=1)
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """Its probability."""
-        return self.probabilities.max(axis=1)
-
-    @property
     def correct(self) -> np.ndarray:
         """Whether it is the class that came true."""
         return self.predicted == self.labels
-
-    @property
-    def entropy(self) -> np.ndarray:
-        """The entropy of each row's probabilities, in nats."""
-        return _native.entropies(np.ascontiguousarray(self.probabilities))
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class ValuePredictions(_Rows):
 
 
 @dataclass(frozen=True)
-class NewClassPredictions(_Rows):
+class NewClassPredictions(_ClassRows):
     """A model's predictions for new rows of a classification."""
 
     _derived: ClassVar[tuple[str, ...]] = ("predicted", "confidence", "entropy")
@@ -112,21 +118,6 @@ class NewClassPredictions(_Rows):
     strangeness: np.ndarray
     """How unlike the client's training inputs a row is, in standard deviations of theirs; NaN: not known."""
     class_names: tuple[str, ...] | None = None
-
-    @property
-    def predicted(self) -> np.ndarray:
-        """The most probable class of each row."""
-        return self.probabilities.argmax(axis=1)
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """Its probability."""
-        return self.probabilities.max(axis=1)
-
-    @property
-    def entropy(self) -> np.ndarray:
-        """The entropy of each row's probabilities, in nats."""
-        return _native.entropies(np.ascontiguousarray(self.probabilities))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use fedsi_nn::{GradientSink, LayerSet, Network, ParameterGradient, Tape, vectorised};
+use fedsi_nn::jacobian::{LayerColumns, output_seeds};
+use fedsi_nn::{LayerRows, LayerSet, Network, RowSink, Tape, vectorised};
 
 use crate::dense::{multiply_add, rows, strided_mut};
 use crate::error::PosteriorError;
@@ -15,6 +16,9 @@ const BATCH_VALUES: usize = 1 << 22;
 
 /// Samples of the largest batch.
 const LARGEST_BATCH: usize = 256;
+
+/// Parameters whose squares are summed together: their rows stay in the nearest cache.
+const TILE: usize = 256;
 
 /// The curvature and the sensitivity of each parameter of a range by itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +34,7 @@ impl Curvature {
     /// For the parameters `range` (indices into the flat parameters), over the problem's samples.
     ///
     /// Cost: a backward pass for each output; in a linear layer two matrix products, of squared inputs with
-    /// squared backpropagated outputs; in a convolution the gradient of every output of every sample. For a network
+    /// squared backpropagated outputs; in a convolution the derivatives of every output of every sample. For a network
     /// of another library, its dense Jacobian in the range.
     ///
     /// # Errors
@@ -71,7 +75,7 @@ fn by_layers(network: &Network, problem: &Problem<'_>, range: Range<usize>) -> C
         own.start < range.end && range.start < own.end
     });
     let mut sums = Sums::new(network, likelihood, &layers, &range);
-    let sample = network.activations() + sums.layers.iter().map(|own| own.values).sum::<usize>();
+    let sample = network.activations() + sums.layers.iter().map(Seen::values).sum::<usize>();
     let capacity = (BATCH_VALUES / sample.max(1)).clamp(1, LARGEST_BATCH);
     let mut tape = Tape::new(network, capacity.min(inputs.len() / network.inputs()).max(1));
     let width = network.outputs();
@@ -79,15 +83,9 @@ fn by_layers(network: &Network, problem: &Problem<'_>, range: Range<usize>) -> C
         let samples = batch.len() / network.inputs();
         tape.inputs_mut(network, samples).copy_from_slice(batch);
         sums.factors = likelihood.factors(tape.forward(network, parameters), width);
-        for output in 0..width {
-            let (_, gradient) = tape.outputs_and_gradient(network);
-            gradient.fill(0.0);
-            for row in gradient.chunks_exact_mut(width) {
-                row[output] = 1.0;
-            }
-            sums.output = output;
-            tape.backward(network, parameters, &layers, &mut sums);
-        }
+        let seeds = output_seeds(samples, width);
+        tape.backward_rows(network, parameters, &seeds, &layers, &mut sums);
+        sums.finish_batch(samples);
     }
     Curvature { ggn: sums.ggn, jacobian: sums.jacobian }
 }
@@ -106,44 +104,60 @@ fn by_columns(problem: &Problem<'_>, indices: &[usize]) -> Result<Curvature, Pos
         for batch in problem.inputs().chunks(samples * network.inputs()) {
             let jacobian = jacobian_of(network, problem.parameters(), batch, chosen)?;
             let factors = likelihood.factors(&jacobian.outputs, width);
-            let weights = Some((&factors[..], likelihood.rows(width)));
-            for (weights, sums) in [(weights, &mut found.ggn), (None, &mut found.jacobian)] {
-                for row in squares(&jacobian.derivatives, size, width, weights).chunks_exact(size) {
-                    for (sum, square) in sums[place..][..size].iter_mut().zip(row) {
-                        *sum += square;
-                    }
-                }
+            let rows = likelihood.rows(width) * width;
+            let (ggn, plain) = (&mut found.ggn[place..][..size], &mut found.jacobian[place..][..size]);
+            for (sample, own) in jacobian.derivatives.chunks_exact(size * width).enumerate() {
+                add_squares(ggn, own, Some((&factors[sample * rows..][..rows], width)));
+                add_squares(plain, own, None);
             }
         }
     }
     Ok(found)
 }
 
-/// Sums squares over samples, once a layer has been seen for every output.
+/// Sums squares over samples.
 struct Sums {
     range: Range<usize>,
     outputs: usize,
     rows: usize,
-    output: usize,
     /// The likelihood's factors of the batch: `[samples, rows, outputs]`.
     factors: Vec<f64>,
     layers: Vec<Seen>,
-    gradient: ParameterGradient<f64>,
     ggn: Vec<f64>,
     jacobian: Vec<f64>,
 }
 
-/// One layer's derivatives so far.
+/// A layer with parameters in the range.
 struct Seen {
     layer: usize,
     /// The layer's parameters.
     own: Range<usize>,
-    /// Outputs and inputs of a linear layer.
-    linear: Option<(usize, usize)>,
-    /// What is kept for one sample, over all outputs.
-    values: usize,
-    /// `[samples, outputs, ...]`: backpropagated outputs of a linear layer, gradients of a convolution.
-    kept: Vec<f64>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// What is kept of a batch until it is whole, for one product of all its samples.
+    Linear {
+        height: usize,
+        width: usize,
+        /// Squared inputs: `[samples, width]`.
+        inputs: Vec<f64>,
+        /// Squared lengths of the rows of J at the units, and of those of F J: `[samples, height]`.
+        plain: Vec<f64>,
+        weighted: Vec<f64>,
+    },
+    /// Derivatives of one sample's outputs in the parameters `overlap`, those of the layer that lie in the range.
+    Convolution { overlap: Range<usize>, columns: Box<LayerColumns<f64>>, derivatives: Vec<f64> },
+}
+
+impl Seen {
+    /// Values that are kept of a sample.
+    const fn values(&self) -> usize {
+        match self.kind {
+            Kind::Linear { height, width, .. } => width + 2 * height,
+            Kind::Convolution { .. } => 0,
+        }
+    }
 }
 
 impl Sums {
@@ -152,103 +166,115 @@ impl Sums {
         let outputs = network.outputs();
         let weights = layout.tensors().iter().filter(|tensor| tensor.shape.len() > 1);
         let layers = weights.filter(|weight| layers.contains(weight.layer)).map(|weight| {
-            let own = layout.of_layer(weight.layer);
-            let linear = match weight.shape[..] {
-                [outputs, inputs] => Some((outputs, inputs)),
-                _ => None,
+            let (layer, own) = (weight.layer, layout.of_layer(weight.layer));
+            let kind = if let [height, width] = weight.shape[..] {
+                Kind::Linear { height, width, inputs: Vec::new(), plain: Vec::new(), weighted: Vec::new() }
+            } else {
+                let overlap = own.start.max(range.start)..own.end.min(range.end);
+                let indices: Vec<usize> = overlap.clone().map(|index| index - own.start).collect();
+                let columns = Box::new(LayerColumns::new(network, layer, &indices));
+                Kind::Convolution { overlap, columns, derivatives: vec![0.0; outputs * indices.len()] }
             };
-            let values = outputs * linear.map_or(own.len(), |(height, _)| height);
-            Seen { layer: weight.layer, own, linear, values, kept: Vec::new() }
+            Seen { layer, own, kind }
         });
         Self {
             range: range.clone(),
             outputs,
             rows: likelihood.rows(outputs),
-            output: 0,
             factors: Vec::new(),
             layers: layers.collect(),
-            gradient: ParameterGradient::new(network),
             ggn: vec![0.0; range.len()],
             jacobian: vec![0.0; range.len()],
         }
     }
-}
 
-impl GradientSink<f64> for Sums {
-    fn layer(&mut self, network: &Network, layer: usize, inputs: &[f64], slopes: &[f64], batch: usize) {
-        let outputs = self.outputs;
-        let Some(seen) = self.layers.iter_mut().find(|seen| seen.layer == layer) else { return };
-        seen.kept.resize(batch * seen.values, 0.0);
-        let size = seen.values / outputs;
-        let images = inputs.chunks_exact(inputs.len() / batch).zip(slopes.chunks_exact(slopes.len() / batch));
-        for (sample, (image, slopes)) in images.enumerate() {
-            let kept = &mut seen.kept[(sample * outputs + self.output) * size..][..size];
-            if seen.linear.is_some() {
-                kept.copy_from_slice(slopes);
-            } else {
-                self.gradient.layer(network, layer, image, slopes, 1);
-                kept.copy_from_slice(&self.gradient.values()[seen.own.clone()]);
+    /// Multiplies what was kept of linear layers out.
+    fn finish_batch(&mut self, samples: usize) {
+        for seen in &mut self.layers {
+            if let Kind::Linear { height, width, inputs, plain, weighted } = &mut seen.kind {
+                for (squares, sums) in [(weighted, &mut self.ggn), (plain, &mut self.jacobian)] {
+                    let shape = (*height, *width);
+                    add_linear(sums, &self.range, seen.own.start, shape, squares, inputs, samples);
+                    squares.clear();
+                }
+                inputs.clear();
             }
         }
-        if self.output + 1 < outputs {
-            return;
-        }
-        // Squared lengths of the rows of J and of F J, for each sample: `[samples, size]`.
-        let plain = squares(&seen.kept, size, outputs, None);
-        let weighted = squares(&seen.kept, size, outputs, Some((&self.factors, self.rows)));
-        for (squares, sums) in [(weighted, &mut self.ggn), (plain, &mut self.jacobian)] {
-            match seen.linear {
-                Some((height, width)) => {
-                    let squared: Vec<f64> = inputs.iter().map(|x| x * x).collect();
-                    add_linear(sums, &self.range, seen.own.start, (height, width), &squares, &squared, batch);
-                }
-                None => {
-                    for row in squares.chunks_exact(size) {
-                        add_overlap(sums, &self.range, seen.own.start, row);
+    }
+}
+
+impl RowSink<f64> for Sums {
+    fn layer(&mut self, _: &Network, layer: usize, found: LayerRows<'_, f64>) {
+        let Some(seen) = self.layers.iter_mut().find(|seen| seen.layer == layer) else { return };
+        let LayerRows { samples, inputs, slopes, .. } = found;
+        let factors = self.rows * self.outputs;
+        let (each_input, each_slopes) = (inputs.len() / samples.len(), slopes.len() / samples.len());
+        let values = inputs.chunks_exact(each_input).zip(slopes.chunks_exact(each_slopes));
+        for (sample, (input, slopes)) in samples.zip(values) {
+            let factor = Some((&self.factors[sample * factors..][..factors], self.outputs));
+            match &mut seen.kind {
+                Kind::Linear { height, inputs, plain, weighted, .. } => {
+                    inputs.extend(input.iter().map(|x| x * x));
+                    for (squares, factor) in [(weighted, factor), (plain, None)] {
+                        let place = squares.len();
+                        squares.resize(place + *height, 0.0);
+                        add_squares(&mut squares[place..], slopes, factor);
                     }
+                }
+                Kind::Convolution { overlap, columns, derivatives } => {
+                    columns.derivatives(input, slopes, derivatives, overlap.len());
+                    let place = overlap.start - self.range.start..overlap.end - self.range.start;
+                    add_squares(&mut self.ggn[place.clone()], derivatives, factor);
+                    add_squares(&mut self.jacobian[place], derivatives, None);
                 }
             }
         }
     }
 }
 
-/// For each sample and each of `size` places, the sum of squares over outputs, or over the rows of the factor.
-fn squares(kept: &[f64], size: usize, outputs: usize, factors: Option<(&[f64], usize)>) -> Vec<f64> {
-    let samples = kept.len() / (size * outputs);
-    let mut sums = vec![0.0; samples * size];
-    let mut row = vec![0.0; size];
-    for (sample, (sums, kept)) in
-        sums.chunks_exact_mut(size).zip(kept.chunks_exact(size * outputs)).enumerate()
-    {
+/// Adds the squared lengths of the columns of J to `sums`, or with a factor F, `[rows, outputs]`, those of F J. J is
+/// `[outputs, columns]` of one sample.
+fn add_squares(sums: &mut [f64], jacobian: &[f64], factor: Option<(&[f64], usize)>) {
+    let columns = sums.len();
+    let (mut squares, mut row) = ([0.0; TILE], [0.0; TILE]);
+    for (tile, sums) in sums.chunks_mut(TILE).enumerate() {
+        let length = sums.len();
+        let (squares, row) = (&mut squares[..length], &mut row[..length]);
         vectorised(
             #[inline(always)]
-            || match factors {
-                None => {
-                    for values in kept.chunks_exact(size) {
-                        for (sum, &value) in sums.iter_mut().zip(values) {
-                            *sum += value * value;
+            || {
+                squares.fill(0.0);
+                let own = jacobian.chunks_exact(columns).map(|values| &values[tile * TILE..][..length]);
+                match factor {
+                    None => {
+                        for values in own {
+                            for (sum, &value) in squares.iter_mut().zip(values) {
+                                *sum += value * value;
+                            }
+                        }
+                    }
+                    Some((factor, outputs)) => {
+                        for factor in factor.chunks_exact(outputs) {
+                            row.fill(0.0);
+                            for (&weight, values) in factor.iter().zip(own.clone()) {
+                                if weight != 0.0 {
+                                    for (sum, &value) in row.iter_mut().zip(values) {
+                                        *sum += weight * value;
+                                    }
+                                }
+                            }
+                            for (sum, &value) in squares.iter_mut().zip(&*row) {
+                                *sum += value * value;
+                            }
                         }
                     }
                 }
-                Some((factors, rows)) => {
-                    for factor in factors[sample * rows * outputs..][..rows * outputs].chunks_exact(outputs) {
-                        row.fill(0.0);
-                        for (&weight, values) in factor.iter().zip(kept.chunks_exact(size)) {
-                            if weight != 0.0 {
-                                for (sum, &value) in row.iter_mut().zip(values) {
-                                    *sum += weight * value;
-                                }
-                            }
-                        }
-                        for (sum, &value) in sums.iter_mut().zip(&row) {
-                            *sum += value * value;
-                        }
-                    }
+                for (sum, &square) in sums.iter_mut().zip(&*squares) {
+                    *sum += square;
                 }
             },
         );
     }
-    sums
 }
 
 /// Adds `squares' inputs` to the weights of a linear layer that lie in the range, and the sum over samples of

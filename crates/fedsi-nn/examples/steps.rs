@@ -13,9 +13,9 @@ use rand::RngExt as _;
 
 const SAMPLES: usize = 250;
 const BATCH: usize = 50;
-const TURNS: usize = 30;
+const TURNS: usize = 300;
 /// Steps timed together.
-const STEPS: usize = 50;
+const STEPS: usize = 5;
 
 fn main() -> Result<(), NetworkError> {
     let network = Network::new(&[784], &[LayerSpec::Linear(100), LayerSpec::Relu, LayerSpec::Linear(10)])?;

@@ -1,41 +1,22 @@
 //! Derivatives of the outputs in chosen parameters, sample by sample.
 //!
 //! A Laplace posterior over a subnetwork needs `J`, the outputs' derivatives in the S selected parameters:
-//! never all R of them. One backward pass an output gives, at every layer, the inputs `x` and the
-//! backpropagated output `G`; in a linear layer the derivative in the weight (h, d) is just `G[h] x[d]`, and in
-//! a convolution a sum of such products over positions. [`columns`] multiplies these factors out for the
-//! selected parameters.
+//! never all R of them. [`Tape::backward_rows`] carries all outputs of a sample back at once and gives, at every layer,
+//! the inputs `x` and the backpropagated outputs `G`; in a linear layer the derivative in the weight (h, d) is just
+//! `G[h] x[d]`, and in a convolution a sum of such products over positions. [`LayerColumns`] multiplies these factors out
+//! for chosen parameters of a layer, [`columns`] for those of a network.
 
-use crate::{GradientSink, LayerSet, Network, Scalar, Tape};
+use std::ops::Range;
 
-/// Backpropagates each output in turn, over the batch last run by [`Tape::forward`]. `begin` sets
-/// the output in `sink`, which then receives every layer of `layers` that has parameters.
-///
-/// Cost: one backward pass without weight gradients for each output.
-fn visit<T: Scalar, S: GradientSink<T>>(
-    tape: &mut Tape<T>,
-    network: &Network,
-    parameters: &[T],
-    layers: &LayerSet,
-    sink: &mut S,
-    mut begin: impl FnMut(&mut S, usize),
-) {
-    for output in 0..network.outputs() {
-        let (_, gradient) = tape.outputs_and_gradient(network);
-        gradient.fill(T::zero());
-        for row in gradient.chunks_exact_mut(network.outputs()) {
-            row[output] = T::one();
-        }
-        begin(sink, output);
-        tape.backward(network, parameters, layers, sink);
-    }
-}
+use crate::layers::{ColumnScratch, Columns, ConvColumns, Layer, Linear};
+use crate::tape::{LayerRows, RowSink};
+use crate::{Network, Scalar, Tape};
 
 /// The Jacobian of the outputs in the parameters `selected` (ascending indices into the flat parameters), for
 /// the batch last run by [`Tape::forward`]: `[batch, outputs, selected]`, row-major.
 ///
-/// Cost: one backward pass without weight gradients for each output, plus one multiplication for each sample, output and selected weight of a linear layer (or
-/// one for each position, in a convolution). Memory: the result.
+/// Cost: one backward pass without weight gradients for each output, plus that of [`LayerColumns::derivatives`] for every
+/// sample. Memory: the result.
 #[must_use]
 pub fn columns<T: Scalar>(
     tape: &mut Tape<T>,
@@ -43,60 +24,114 @@ pub fn columns<T: Scalar>(
     parameters: &[T],
     selected: &[usize],
 ) -> Vec<T> {
-    let layout = network.layout();
-    let touched = network.layers_where(|layer| {
-        let own = layout.of_layer(layer);
-        selected.iter().any(|index| own.contains(index))
+    let (layout, outputs) = (network.layout(), network.outputs());
+    let touched = network.layers_where(|layer| !within(selected, layout.of_layer(layer)).is_empty());
+    let layers = (0..network.layers.len()).filter(|&layer| touched.contains(layer));
+    let layers = layers.map(|layer| {
+        let (range, places) = (layout.of_layer(layer), within(selected, layout.of_layer(layer)));
+        let own: Vec<usize> = selected[places.clone()].iter().map(|index| index - range.start).collect();
+        (places.start, LayerColumns::new(network, layer, &own))
     });
-    let mut sink = Columns {
-        selected,
-        outputs: network.outputs(),
-        output: 0,
-        values: vec![T::zero(); tape.batch() * network.outputs() * selected.len()],
+    let mut sink = ColumnSink {
+        width: selected.len(),
+        values: vec![T::zero(); tape.batch() * outputs * selected.len()],
+        layers: layers.collect(),
     };
-    visit(tape, network, parameters, &touched, &mut sink, |sink, output| sink.output = output);
+    let seeds = output_seeds(tape.batch(), outputs);
+    tape.backward_rows(network, parameters, &seeds, &touched, &mut sink);
     sink.values
 }
 
-/// Derivatives of one backpropagated output of one sample in some of a layer's parameters: `indices` count
-/// within the layer, weight before bias; `input` and `output_gradient` are what a [`GradientSink`] receives for
-/// the sample.
-///
-/// Cost: one multiplication for each index in a linear layer, one for each index and position in a convolution.
-pub fn derivatives<T: Scalar>(
-    network: &Network,
+/// Seeds of [`Tape::backward_rows`] for every output by itself: `[batch, outputs, outputs]`, an identity a sample.
+#[must_use]
+pub fn output_seeds<T: Scalar>(batch: usize, outputs: usize) -> Vec<T> {
+    let mut seeds = vec![T::zero(); batch * outputs * outputs];
+    for sample in seeds.chunks_exact_mut((outputs * outputs).max(1)) {
+        for seed in sample.iter_mut().step_by(outputs + 1) {
+            *seed = T::one();
+        }
+    }
+    seeds
+}
+
+/// Which of the ascending `selected` lie in the range.
+fn within(selected: &[usize], range: Range<usize>) -> Range<usize> {
+    let first = selected.partition_point(|&index| index < range.start);
+    first..selected.partition_point(|&index| index < range.end)
+}
+
+/// Chosen parameters of one layer, prepared so that derivatives in them are quick for many samples.
+#[derive(Clone, Debug)]
+pub struct LayerColumns<T> {
     layer: usize,
-    input: &[T],
-    output_gradient: &[T],
-    indices: &[usize],
-    into: &mut [T],
-) {
-    for (value, &index) in into.iter_mut().zip(indices) {
-        *value = network.layers[layer].derivative(input, output_gradient, index);
+    chosen: Chosen,
+    scratch: ColumnScratch<T>,
+}
+
+#[derive(Clone, Debug)]
+enum Chosen {
+    Linear {
+        linear: Linear,
+        indices: Vec<usize>,
+    },
+    Conv(ConvColumns),
+    /// A layer without parameters.
+    Nothing,
+}
+
+impl<T: Scalar> LayerColumns<T> {
+    /// For ascending indices that count within the layer, weight before bias.
+    #[must_use]
+    pub fn new(network: &Network, layer: usize, indices: &[usize]) -> Self {
+        let chosen = match &network.layers[layer] {
+            Layer::Linear(linear) => Chosen::Linear { linear: *linear, indices: indices.to_vec() },
+            Layer::Conv(conv) => Chosen::Conv(ConvColumns::new(*conv, indices)),
+            Layer::Pool(_) | Layer::Activation(_) | Layer::Flatten => Chosen::Nothing,
+        };
+        Self { layer, chosen, scratch: ColumnScratch::default() }
+    }
+
+    /// Writes the derivatives of some backpropagated rows of one sample: those of row r, in the order of the indices, to
+    /// `into[r * stride..]`. `input` is the layer's input for the sample, `slopes` the rows at its outputs,
+    /// `[rows, outputs]`, as [`RowSink::layer`] has them.
+    ///
+    /// Cost: one multiplication for each row and index in a linear layer; in a convolution one for each row, index and
+    /// position at which the slopes are not all zero.
+    pub fn derivatives(&mut self, input: &[T], slopes: &[T], into: &mut [T], stride: usize) {
+        match &self.chosen {
+            Chosen::Linear { linear, indices } => {
+                for (row, slopes) in slopes.chunks_exact(linear.outputs).enumerate() {
+                    for (value, &index) in into[row * stride..].iter_mut().zip(indices) {
+                        *value = linear.derivative(input, slopes, index);
+                    }
+                }
+            }
+            Chosen::Conv(columns) => {
+                columns.derivatives(input, slopes, Columns { values: into, stride }, &mut self.scratch);
+            }
+            Chosen::Nothing => {}
+        }
     }
 }
 
-struct Columns<'a, T> {
-    selected: &'a [usize],
-    outputs: usize,
-    output: usize,
+struct ColumnSink<T> {
+    /// Chosen parameters of the network.
+    width: usize,
     values: Vec<T>,
+    /// For each layer its first column.
+    layers: Vec<(usize, LayerColumns<T>)>,
 }
 
-impl<T: Scalar> GradientSink<T> for Columns<'_, T> {
-    fn layer(&mut self, network: &Network, layer: usize, inputs: &[T], output_gradient: &[T], batch: usize) {
-        let own = network.layout().of_layer(layer);
-        let first = self.selected.partition_point(|&index| index < own.start);
-        let end = self.selected.partition_point(|&index| index < own.end);
-        let (width, height) = (network.sizes[layer], network.sizes[layer + 1]);
-        for sample in 0..batch {
-            let x = &inputs[sample * width..][..width];
-            let g = &output_gradient[sample * height..][..height];
-            let row = (sample * self.outputs + self.output) * self.selected.len();
-            let row = &mut self.values[row + first..row + end];
-            for (value, &index) in row.iter_mut().zip(&self.selected[first..end]) {
-                *value = network.layers[layer].derivative(x, g, index - own.start);
-            }
+impl<T: Scalar> RowSink<T> for ColumnSink<T> {
+    fn layer(&mut self, network: &Network, layer: usize, found: LayerRows<'_, T>) {
+        let own = self.layers.iter_mut().find(|(_, columns)| columns.layer == layer);
+        let Some((first, columns)) = own else { return };
+        let LayerRows { samples, rows, inputs, slopes } = found;
+        let images = inputs.chunks_exact(network.sizes[layer]);
+        let slopes = slopes.chunks_exact(rows * network.sizes[layer + 1]);
+        for (sample, (input, slopes)) in samples.zip(images.zip(slopes)) {
+            let into = &mut self.values[sample * rows * self.width + *first..];
+            columns.derivatives(input, slopes, into, self.width);
         }
     }
 }

@@ -64,6 +64,6 @@ pub use noise::uniform::WeightNoise;
 pub use optim::{Optimizer, OptimizerSpec};
 pub use scalar::{Scalar, vectorised};
 pub use spec::{ConvSpec, LayerSpec, PoolSpec};
-pub use tape::{GradientSink, ParameterGradient, Tape};
+pub use tape::{GradientSink, LayerRows, ParameterGradient, RowSink, Tape};
 pub use train::Trainer;
 pub use variational::{MeanField, VariationalTrainer};

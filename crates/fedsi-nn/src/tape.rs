@@ -1,5 +1,9 @@
 //! The memory of a forward pass, and the backward pass.
 
+mod rows;
+
+pub use rows::{LayerRows, RowSink};
+
 use rand::Rng;
 
 use crate::layers::{Layer, PoolKind};
@@ -27,6 +31,8 @@ pub struct Tape<T> {
     /// The noise of the last forward pass; empty where it had none.
     noise: Vec<LayerNoise<T>>,
     noisy: bool,
+    /// Of [`Self::backward_rows`]; empty before its first call.
+    rows: rows::RowMemory<T>,
 }
 
 /// Receives what a backward pass finds at each layer with parameters that was asked for.
@@ -99,6 +105,7 @@ impl<T: Scalar> Tape<T> {
             scratch: vec![T::zero(); largest_scratch(network)],
             noise: Vec::new(),
             noisy: false,
+            rows: rows::RowMemory::default(),
         }
     }
 

@@ -102,6 +102,39 @@ fn jacobians_of_all_parameters() {
     }
 }
 
+/// All outputs carried back at once, in blocks of samples, give what single samples and outputs give one by one.
+#[test]
+fn jacobians_are_the_gradients_of_single_outputs() {
+    for Case { name, network, parameters, .. } in cases() {
+        // More than one block of a narrow network; of a wide one two.
+        let batch =
+            1 + (600 / network.outputs()).min((1 << 18) / (network.outputs() * network.activations()));
+        let inputs = numbers(7, batch * network.inputs());
+        let mut tape = Tape::new(&network, batch);
+        tape.inputs_mut(&network, batch).copy_from_slice(&inputs);
+        tape.forward(&network, &parameters);
+        let all: Vec<usize> = (0..parameters.len()).collect();
+        let found = jacobian::columns(&mut tape, &network, &parameters, &all);
+
+        let mut single = Tape::new(&network, 1);
+        let mut gradient = ParameterGradient::new(&network);
+        let mut expected = Vec::with_capacity(found.len());
+        for input in inputs.chunks_exact(network.inputs()) {
+            single.inputs_mut(&network, 1).copy_from_slice(input);
+            single.forward(&network, &parameters);
+            for output in 0..network.outputs() {
+                let (_, slopes) = single.outputs_and_gradient(&network);
+                slopes.fill(0.0);
+                slopes[output] = 1.0;
+                single.backward(&network, &parameters, &network.all_layers(), &mut gradient);
+                expected.extend_from_slice(gradient.values());
+            }
+        }
+        let error = relative_error(&found, &expected);
+        assert!(error < 1e-13, "{name}: {batch} samples at once are off by {error:e}");
+    }
+}
+
 #[test]
 fn jacobians_of_selected_parameters_are_columns_of_the_whole() {
     for Case { name, network, parameters, inputs } in cases() {

@@ -9,7 +9,7 @@ mod linear;
 mod pool;
 
 pub(crate) use activation::Activation;
-pub(crate) use conv::Conv2d;
+pub(crate) use conv::{ColumnScratch, Columns, Conv2d, ConvColumns, ScatterScratch};
 pub(crate) use linear::Linear;
 pub(crate) use pool::{Pool, PoolKind};
 
@@ -48,16 +48,6 @@ impl Layer {
             Self::Linear(linear) => linear.parameter_gradient(inputs, output_gradient, batch, gradient),
             Self::Conv(conv) => conv.parameter_gradient(inputs, output_gradient, batch, gradient, scratch),
             Self::Pool(_) | Self::Activation(_) | Self::Flatten => {}
-        }
-    }
-
-    /// Derivative of one backpropagated output in the layer's parameter `index` (weight, then bias), for one
-    /// sample: O(1) in a linear layer, O(positions) in a convolution.
-    pub(crate) fn derivative<T: Scalar>(&self, input: &[T], output_gradient: &[T], index: usize) -> T {
-        match self {
-            Self::Linear(linear) => linear.derivative(input, output_gradient, index),
-            Self::Conv(conv) => conv.derivative(input, output_gradient, index),
-            Self::Pool(_) | Self::Activation(_) | Self::Flatten => T::zero(),
         }
     }
 }

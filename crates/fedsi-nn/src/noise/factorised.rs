@@ -8,10 +8,9 @@
 use std::ops::Range;
 
 use num_traits::Float;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng as _};
-use rand_distr::{Distribution as _, StandardNormal};
+use rand::Rng;
 
+use super::normals::Normals;
 use super::{Kind, LayerNoise, Perturb};
 use crate::Scalar;
 use crate::gemm::{Rows, product};
@@ -22,12 +21,12 @@ use crate::scalar::vectorised;
 pub(crate) struct Factorised<'a, T> {
     variance: &'a [T],
     /// Thousands of draws a step: a generator that is quicker than the streams it is seeded from.
-    rng: Xoshiro256PlusPlus,
+    normals: Normals,
 }
 
 impl<'a, T> Factorised<'a, T> {
     pub(crate) fn new(variance: &'a [T], seed: &mut impl Rng) -> Self {
-        Self { variance, rng: Xoshiro256PlusPlus::from_rng(seed) }
+        Self { variance, normals: Normals::new(seed) }
     }
 }
 
@@ -42,7 +41,7 @@ impl<T: Scalar> Perturb<T> for Factorised<'_, T> {
         y: &mut [T],
     ) {
         if let Some(noise) = noise {
-            noise.perturb_outputs(linear, &self.variance[own], x, y, &mut self.rng);
+            noise.perturb_outputs(linear, &self.variance[own], x, y, &mut self.normals);
         }
     }
 
@@ -55,14 +54,21 @@ impl<T: Scalar> Perturb<T> for Factorised<'_, T> {
     ) -> &'a [T] {
         let Some(noise) = noise else { return parameters };
         noise.kind = Kind::Weights;
-        noise.drawn.clear();
-        noise.slopes.clear();
-        for (&mean, &variance) in parameters.iter().zip(&self.variance[own]) {
-            let draw: f64 = StandardNormal.sample(&mut self.rng);
-            let deviation = Float::sqrt(variance);
-            noise.drawn.push(mean + deviation * T::of(draw));
-            noise.slopes.push(half_over(T::of(draw), deviation));
-        }
+        noise.drawn.resize(parameters.len(), T::zero());
+        noise.slopes.resize(parameters.len(), T::zero());
+        self.normals.fill(&mut noise.slopes);
+        let (drawn, slopes, variance) = (&mut noise.drawn, &mut noise.slopes, &self.variance[own]);
+        vectorised(
+            #[inline(always)]
+            || {
+                let found = drawn.iter_mut().zip(slopes.iter_mut());
+                for ((&mean, &variance), (drawn, slope)) in parameters.iter().zip(variance).zip(found) {
+                    let (draw, deviation) = (*slope, Float::sqrt(variance));
+                    *drawn = mean + deviation * draw;
+                    *slope = half_over(draw, deviation);
+                }
+            },
+        );
         &noise.drawn
     }
 }
@@ -75,15 +81,19 @@ fn half_over<T: Scalar>(draw: T, deviation: T) -> T {
 
 impl<T: Scalar> LayerNoise<T> {
     /// Draws a linear layer's outputs around `y`.
-    fn perturb_outputs(&mut self, linear: &Linear, variance: &[T], x: &[T], y: &mut [T], rng: &mut impl Rng) {
+    fn perturb_outputs(
+        &mut self,
+        linear: &Linear,
+        variance: &[T],
+        x: &[T],
+        y: &mut [T],
+        normals: &mut Normals,
+    ) {
         self.kind = Kind::Factorised;
         let Self { factors, squares, slopes, .. } = self;
         let batch = y.len() / linear.outputs;
-        factors.clear();
-        factors.extend(y.iter().map(|_| {
-            let draw: f64 = StandardNormal.sample(rng);
-            T::of(draw)
-        }));
+        factors.resize(y.len(), T::zero());
+        normals.fill(factors);
         squares.resize(x.len(), T::zero());
         slopes.resize(y.len(), T::zero());
         vectorised(

@@ -10,6 +10,7 @@
 //! - [`factorised`]: a variance for each parameter, which can be trained too.
 
 pub(crate) mod factorised;
+mod normals;
 pub(crate) mod uniform;
 
 use std::ops::Range;

@@ -85,26 +85,26 @@ impl<T: Scalar> Parameterised<T> {
                 }
             },
         );
-        self.refresh(0..size);
+        vectorised(
+            #[inline(always)]
+            || self.refresh(0..size),
+        );
     }
 
-    /// Works deviations, slopes and variances of some parameters out after rho has changed.
+    /// Works deviations, slopes and variances of some parameters out after rho has changed. To be called within
+    /// [`vectorised`].
+    #[inline(always)]
     pub(super) fn refresh(&mut self, range: Range<usize>) {
         let rho = &self.rho[range.clone()];
         let (deviation, slope) = (&mut self.deviation[range.clone()], &mut self.slope[range.clone()]);
         let variance = &mut self.variance[range];
-        vectorised(
-            #[inline(always)]
-            || {
-                let found = deviation.iter_mut().zip(slope).zip(variance);
-                for (&rho, ((deviation, slope), variance)) in rho.iter().zip(found) {
-                    let (value, derivative) = rho.softplus();
-                    *deviation = value;
-                    *slope = derivative;
-                    *variance = value * value;
-                }
-            },
-        );
+        let found = deviation.iter_mut().zip(slope).zip(variance);
+        for (&rho, ((deviation, slope), variance)) in rho.iter().zip(found) {
+            let (value, derivative) = rho.softplus();
+            *deviation = value;
+            *slope = derivative;
+            *variance = value * value;
+        }
     }
 
     pub(super) fn distribution(&self) -> MeanField<T> {

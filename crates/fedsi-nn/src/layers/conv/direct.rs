@@ -275,7 +275,7 @@ mod tests {
     use fedsi_random::{Purpose, Streams};
     use rand::RngExt as _;
 
-    use super::super::kernels::tiled_on;
+    use super::super::kernels::{Channels, tiled_on};
     use super::*;
 
     /// The instruction sets that give the same bits, those of this machine.
@@ -296,12 +296,12 @@ mod tests {
         let mut scratch = vec![T::nan(); conv.scratch()];
         let (mut y, mut dx) = (vec![T::zero(); dy.len()], vec![T::zero(); x.len()]);
         let mut gradient = vec![T::zero(); conv.weights()];
-        tiled_on(arch, conv.out, Forward { conv, parameters, x, y: &mut y, scratch: &mut scratch });
+        tiled_on(arch, Channels(conv.out), Forward { conv, parameters, x, y: &mut y, scratch: &mut scratch });
         let weight = &parameters[..conv.weights()];
         let work = InputGradient { conv, weight, dy, dx: &mut dx, scratch: &mut scratch };
-        tiled_on(arch, conv.channels, work);
+        tiled_on(arch, Channels(conv.channels), work);
         let work = WeightGradient { conv, x, dy, gradient: &mut gradient, scratch: &mut scratch };
-        tiled_on(arch, conv.out, work);
+        tiled_on(arch, Channels(conv.out), work);
         [y, dx, gradient]
     }
 

@@ -30,23 +30,32 @@ pub(super) trait Tiled<T: Scalar> {
     );
 }
 
+/// Chooses the shape of the tiles.
+pub(super) trait Tiles {
+    /// Runs `work` in tiles that fill the registers. Marked `#[inline(always)]`, as [`Tiled::run`].
+    fn run<T: Scalar, S: Simd, const LANES: usize>(self, work: impl Tiled<T>, vectors: &Vectors<T, S, LANES>);
+}
+
+/// Tiles that waste the fewest of so many channels.
+pub(super) struct Channels(pub(super) usize);
+
 /// Runs `work` in tiles that fill the registers of this machine and waste the fewest of `channels` channels.
 pub(super) fn tiled<T: Scalar>(channels: usize, work: impl Tiled<T>) {
-    tiled_on(pulp::Arch::new(), channels, work);
+    tiled_on(pulp::Arch::new(), Channels(channels), work);
 }
 
-/// The same with other vectors than the widest of this machine.
-pub(super) fn tiled_on<T: Scalar>(arch: pulp::Arch, channels: usize, work: impl Tiled<T>) {
-    arch.dispatch(Dispatch { work, channels, scalar: PhantomData });
+/// The same with tiles of another shape, or with other vectors than the widest of this machine.
+pub(super) fn tiled_on<T: Scalar>(arch: pulp::Arch, tiles: impl Tiles, work: impl Tiled<T>) {
+    arch.dispatch(Dispatch { work, tiles, scalar: PhantomData });
 }
 
-struct Dispatch<T, W> {
+struct Dispatch<T, W, C> {
     work: W,
-    channels: usize,
+    tiles: C,
     scalar: PhantomData<T>,
 }
 
-impl<T: Scalar, W: Tiled<T>> WithSimd for Dispatch<T, W> {
+impl<T: Scalar, W: Tiled<T>, C: Tiles> WithSimd for Dispatch<T, W, C> {
     type Output = ();
 
     #[inline(always)]
@@ -66,24 +75,34 @@ impl<T: Scalar, W: Tiled<T>> WithSimd for Dispatch<T, W> {
     }
 }
 
-impl<T: Scalar, W: Tiled<T>> Dispatch<T, W> {
-    /// Of the 32 registers of AVX-512 (16 elsewhere) up to 24 (12) hold sums, the others what is read.
+impl<T: Scalar, W: Tiled<T>, C: Tiles> Dispatch<T, W, C> {
     #[inline(always)]
     fn with_lanes<S: Simd, const LANES: usize>(self, simd: S) {
-        let vectors = &Vectors::<T, S, LANES>::new(simd);
-        let wasted = |block| self.channels.next_multiple_of(block) - self.channels;
+        self.tiles.run(self.work, &Vectors::<T, S, LANES>::new(simd));
+    }
+}
+
+impl Tiles for Channels {
+    /// Of the 32 registers of AVX-512 (16 elsewhere) up to 24 (12) hold sums, the others what is read.
+    #[inline(always)]
+    fn run<T: Scalar, S: Simd, const LANES: usize>(
+        self,
+        work: impl Tiled<T>,
+        vectors: &Vectors<T, S, LANES>,
+    ) {
+        let wasted = |block| self.0.next_multiple_of(block) - self.0;
         if const { S::REGISTER_COUNT >= 32 } {
             if wasted(8) <= wasted(6).min(wasted(4)) {
-                self.work.run::<S, 8, 3, LANES>(vectors);
+                work.run::<S, 8, 3, LANES>(vectors);
             } else if wasted(6) <= wasted(4) {
-                self.work.run::<S, 6, 4, LANES>(vectors);
+                work.run::<S, 6, 4, LANES>(vectors);
             } else {
-                self.work.run::<S, 4, 6, LANES>(vectors);
+                work.run::<S, 4, 6, LANES>(vectors);
             }
         } else if wasted(6) <= wasted(4) {
-            self.work.run::<S, 6, 2, LANES>(vectors);
+            work.run::<S, 6, 2, LANES>(vectors);
         } else {
-            self.work.run::<S, 4, 3, LANES>(vectors);
+            work.run::<S, 4, 3, LANES>(vectors);
         }
     }
 }

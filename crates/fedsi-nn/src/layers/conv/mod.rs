@@ -1,12 +1,20 @@
 //! Two-dimensional convolution: with stride 1 straight from the image ([`direct`]), with larger strides as a
 //! matrix product ([`unfolded`]).
 
+mod columns;
 mod direct;
 mod kernels;
+mod picked;
+#[cfg(test)]
+mod row_tests;
+mod scatter;
 #[cfg(test)]
 mod tests;
 mod unfolded;
 mod vectors;
+
+pub(crate) use columns::{ColumnScratch, Columns, ConvColumns};
+pub(crate) use scatter::ScatterScratch;
 
 use crate::Scalar;
 use crate::scalar::{strand_sum, vectorised};
@@ -113,27 +121,6 @@ impl Conv2d {
                 *sum += total(channel);
             }
         }
-    }
-
-    pub(crate) fn derivative<T: Scalar>(&self, image: &[T], dy: &[T], index: usize) -> T {
-        if index >= self.weights() {
-            return total(&dy[(index - self.weights()) * self.positions()..][..self.positions()]);
-        }
-        let (channel, tap) = (index / self.taps(), self.tap(index % self.taps()));
-        let mut sum = T::zero();
-        for row in 0..self.out_height {
-            let Some(y) = (row * self.stride + tap.y).checked_sub(self.padding) else { continue };
-            if y >= self.height {
-                break;
-            }
-            let source = &image[(tap.channel * self.height + y) * self.width..][..self.width];
-            let gradients = &dy[channel * self.positions() + row * self.out_width..][..self.out_width];
-            for (column, &gradient) in gradients.iter().enumerate() {
-                let x = (column * self.stride + tap.x).checked_sub(self.padding);
-                sum += x.and_then(|x| source.get(x)).map_or(T::zero(), |&pixel| gradient * pixel);
-            }
-        }
-        sum
     }
 
     fn tap(&self, row: usize) -> Tap {

@@ -23,7 +23,7 @@ fn products(conv: &Conv2d, mut visit: impl FnMut(usize, usize, usize)) {
     }
 }
 
-fn random_conv(rng: &mut impl Rng) -> Conv2d {
+pub(super) fn random_conv(rng: &mut impl Rng) -> Conv2d {
     let kernel: usize = rng.random_range(1..=5);
     // More padding than the kernel reaches is allowed, if pointless.
     let padding = rng.random_range(0..=kernel);

@@ -156,6 +156,12 @@ pub enum PosteriorError {
     /// A posterior over a network of other layers.
     #[error("the posterior was computed for a network of other layers than the one given")]
     OtherNetwork,
+    /// A device on which linear algebra runs failed.
+    #[error("linear algebra on a device failed: {reason}")]
+    Device {
+        /// What it said.
+        reason: String,
+    },
     /// The network's library failed.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),

@@ -37,8 +37,11 @@
 //!
 //! Beside them, [`strangeness`]: whether an input is like those a network was trained on.
 //!
-//! All of it runs in `f64` on the caller's thread; equal inputs give equal bits.
+//! All of it runs in `f64`, on the caller's thread unless the network brings other [linear algebra](LinearAlgebra); equal
+//! inputs give equal bits.
 
+mod algebra;
+mod collect;
 mod curvature;
 mod dense;
 mod error;
@@ -53,6 +56,7 @@ mod problem;
 pub mod selection;
 pub mod strangeness;
 
+pub use algebra::{JacobianFactors, LinearAlgebra, NormalMatrix, Projector, SingleThread};
 pub use curvature::Curvature;
 pub use error::{EvaluationError, PosteriorError};
 pub use laplace::{

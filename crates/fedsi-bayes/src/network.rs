@@ -4,6 +4,7 @@ use std::fmt;
 
 use fedsi_nn::{Layout, Network, Tape, jacobian};
 
+use crate::algebra::{LinearAlgebra, SingleThread};
 use crate::error::{EvaluationError, PosteriorError};
 
 /// Samples of one forward pass.
@@ -58,6 +59,11 @@ pub trait LinearisedNetwork: fmt::Debug + Send + Sync {
     /// and never multiplied out, and [`jacobian`](Self::jacobian) is not called.
     fn as_layered(&self) -> Option<&Network> {
         None
+    }
+
+    /// What computes with its Jacobians: faer on the caller's thread, unless it says otherwise.
+    fn algebra(&self) -> &dyn LinearAlgebra {
+        &SingleThread
     }
 }
 

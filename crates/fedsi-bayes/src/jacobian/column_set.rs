@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use fedsi_nn::{LayerSet, Network};
-
-use crate::network::LinearisedNetwork;
+use fedsi_nn::{LayerSet, Layout, Network};
 
 /// The selected parameters, sorted by what they do: first those of linear layers, unit by unit, then all others
 /// (those of convolutions; all of a network whose layers are not known). This is the order of *columns* in this
@@ -55,11 +53,11 @@ pub(crate) struct DenseBlock {
 }
 
 impl ColumnSet {
-    /// Sorts `selected`, ascending indices into the flat parameters.
-    pub(crate) fn new(network: &dyn LinearisedNetwork, selected: &[usize]) -> Self {
-        match network.as_layered() {
-            Some(layered) => Self::by_layers(layered, selected),
-            None => Self::dense(network.layout().len(), selected),
+    /// Sorts `selected`, ascending indices into the flat parameters of a network with this layout, whose layers are known or not.
+    pub(crate) fn new(layout: &Layout, layers: Option<&Network>, selected: &[usize]) -> Self {
+        match layers {
+            Some(network) => Self::by_layers(network, selected),
+            None => Self::dense(layout.len(), selected),
         }
     }
 

@@ -5,13 +5,11 @@
 //! holds `G` (rows x units) and each unit's selected inputs (samples x inputs). Columns of convolutions, sums
 //! of such products over positions, are held as they are; so are all columns of a network of another library.
 
-mod collect;
 mod column_set;
 mod gram;
 mod normal;
 mod products;
 
-pub(crate) use collect::Collector;
 pub(crate) use column_set::ColumnSet;
 use column_set::Unit;
 
@@ -24,13 +22,13 @@ pub(crate) struct WeightedJacobian {
     /// The rows of sample n are `offsets[n]..offsets[n + 1]`.
     pub(crate) offsets: Vec<usize>,
     /// Selected inputs times their scale, `[samples, unit's columns]`: each distinct matrix once.
-    inputs: Vec<Vec<f64>>,
+    pub(crate) inputs: Vec<Vec<f64>>,
     /// Which of these belongs to each unit: ascending.
-    places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
     /// Backpropagated rows at the units: `[rows, units]`.
-    gains: Vec<f64>,
+    pub(crate) gains: Vec<f64>,
     /// The dense columns, times their scale: `[rows, unstructured]`.
-    dense: Vec<f64>,
+    pub(crate) dense: Vec<f64>,
 }
 
 impl WeightedJacobian {
@@ -51,6 +49,26 @@ impl WeightedJacobian {
 
     pub(crate) fn rows(&self) -> usize {
         self.offsets.last().copied().unwrap_or(0)
+    }
+
+    /// The distinct matrices of inputs.
+    pub(crate) fn distinct_inputs(&self) -> &[Vec<f64>] {
+        &self.inputs
+    }
+
+    /// Which of these belongs to each unit.
+    pub(crate) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
+    /// `[rows, units]`.
+    pub(crate) fn gains(&self) -> &[f64] {
+        &self.gains
+    }
+
+    /// `[rows, unstructured]`.
+    pub(crate) fn dense(&self) -> &[f64] {
+        &self.dense
     }
 
     const fn units(&self) -> usize {

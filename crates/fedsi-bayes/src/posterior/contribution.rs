@@ -1,9 +1,13 @@
 //! What the data contributes to a posterior, in whichever form is cheapest.
 
+use std::sync::Arc;
+
 use super::probes::Probes;
 use super::projection::{GRAM_ROWS, Projection};
+use crate::algebra::{JacobianFactors, NormalMatrix};
+use crate::collect::Collector;
 use crate::error::PosteriorError;
-use crate::jacobian::{Collector, ColumnSet, WeightedJacobian};
+use crate::jacobian::{ColumnSet, WeightedJacobian};
 use crate::problem::Problem;
 
 /// Share of the tolerance that may go into leaving out rows before anything is factorised.
@@ -27,8 +31,17 @@ pub enum Form {
 /// What the data contributes.
 #[derive(Clone, Debug)]
 pub(super) enum Contribution {
-    Samples { jacobian: WeightedJacobian, gram: Vec<f64> },
-    Parameters { normal: Vec<f64> },
+    Samples {
+        jacobian: WeightedJacobian,
+        gram: Vec<f64>,
+    },
+    Parameters {
+        normal: Vec<f64>,
+    },
+    /// As `Parameters`, in a device's memory.
+    OnDevice {
+        normal: Arc<dyn NormalMatrix>,
+    },
     Projection(Projection),
 }
 
@@ -61,7 +74,7 @@ impl Contributions<'_> {
         let streams = tolerance == 0.0 || (form.is_none() && samples > subnetwork.columns());
         if exact == Form::Parameters && streams {
             check_memory(exact, rows, subnetwork)?;
-            self.by_parameters(subnetwork)
+            self.by_parameters(subnetwork, true)
         } else {
             self.by_samples(subnetwork, tolerance, form)
         }
@@ -89,7 +102,7 @@ impl Contributions<'_> {
         let (keep, live, normal, excess) = if gathered > GATHERED_VALUES
             && check_memory(Form::Parameters, rows, subnetwork).is_ok()
         {
-            match self.by_parameters(subnetwork)? {
+            match self.by_parameters(subnetwork, false)? {
                 (keep, live, Contribution::Parameters { normal }, _) => (keep, live, normal, 0.0),
                 (keep, live, contribution, _) => return Ok((keep, live, contribution)),
             }
@@ -107,8 +120,7 @@ impl Contributions<'_> {
                 };
                 return Ok((keep, live, contribution));
             }
-            let mut normal = vec![0.0; live.columns() * live.columns()];
-            jacobian.add_normal(&live, &mut normal);
+            let normal = self.normal_of(&jacobian, &live)?;
             (keep, live, normal, scale * dropped)
         };
         let deviation = kept(self.deviation, &keep);
@@ -125,27 +137,67 @@ impl Contributions<'_> {
     }
 
     /// Batch by batch, so that memory follows the subnetwork and not the data.
-    fn by_parameters(&self, subnetwork: &ColumnSet) -> Result<Formed, PosteriorError> {
-        let mut squares = vec![0.0; subnetwork.columns()];
-        let mut collector = self.collector(subnetwork);
-        for batch in collector.batches(self.problem.inputs()) {
-            let (_, jacobian) =
-                collector.collect(batch, Some(self.problem.likelihood()), Some(self.deviation))?;
-            for (sum, square) in squares.iter_mut().zip(jacobian.column_squares(subnetwork)) {
-                *sum += square;
-            }
-        }
-        let keep: Vec<bool> = squares.iter().map(|&square| square != 0.0).collect();
+    /// Where `may_stay`, a matrix on a device stays there.
+    fn by_parameters(&self, subnetwork: &ColumnSet, may_stay: bool) -> Result<Formed, PosteriorError> {
+        let mut keep = self.active_columns(subnetwork)?;
         let live = subnetwork.restrict(&keep);
         let deviation = kept(self.deviation, &keep);
-        let mut normal = vec![0.0; live.columns() * live.columns()];
+        let (network, samples) = (self.problem.network(), self.problem.samples());
+        let rows = samples * self.problem.likelihood().rows(network.outputs());
+        let mut normal = network.algebra().normal_matrix(live.columns(), samples, rows)?;
         let mut collector = self.collector(&live);
         for batch in collector.batches(self.problem.inputs()) {
             let (_, jacobian) =
                 collector.collect(batch, Some(self.problem.likelihood()), Some(&deviation))?;
-            jacobian.add_normal(&live, &mut normal);
+            normal.add(&JacobianFactors::new(&jacobian, &live))?;
         }
-        Ok((keep, live, Contribution::Parameters { normal }, 0.0))
+        // Sums of squares: exactly 0 for a parameter without influence, as one whose input is always 0.
+        let influential: Vec<bool> = normal.diagonal()?.iter().map(|&square| square != 0.0).collect();
+        if may_stay && normal.on_device() && !influential.contains(&false) {
+            return Ok((keep, live, Contribution::OnDevice { normal: Arc::from(normal) }, 0.0));
+        }
+        let mut own = influential.iter();
+        for keep in keep.iter_mut().filter(|keep| **keep) {
+            *keep = own.next().is_some_and(|&influential| influential);
+        }
+        let normal = restricted(normal.into_lower()?, &influential);
+        Ok((keep, live.restrict(&influential), Contribution::Parameters { normal }, 0.0))
+    }
+
+    /// All columns but those of units of linear layers that no sample activates: what a pass over the data with one column of
+    /// each unit tells, which costs a small part of one with all.
+    fn active_columns(&self, subnetwork: &ColumnSet) -> Result<Vec<bool>, PosteriorError> {
+        let mut one_of_each = vec![false; subnetwork.columns()];
+        for unit in &subnetwork.units {
+            one_of_each[unit.columns.start] = true;
+        }
+        let probe = subnetwork.restrict(&one_of_each);
+        let mut keep = vec![true; subnetwork.columns()];
+        if probe.units.is_empty() {
+            return Ok(keep);
+        }
+        let mut active = vec![false; probe.units.len()];
+        let mut collector = self.collector(&probe);
+        for batch in collector.batches(self.problem.inputs()) {
+            let (_, jacobian) = collector.collect(batch, Some(self.problem.likelihood()), None)?;
+            for row in jacobian.gains().chunks_exact(active.len()) {
+                for (active, &gain) in active.iter_mut().zip(row) {
+                    *active |= gain != 0.0;
+                }
+            }
+        }
+        for (unit, active) in subnetwork.units.iter().zip(active) {
+            keep[unit.columns.clone()].fill(active);
+        }
+        Ok(keep)
+    }
+
+    /// `B' B` of a Jacobian in memory: its lower triangle, column after column.
+    fn normal_of(&self, jacobian: &WeightedJacobian, live: &ColumnSet) -> Result<Vec<f64>, PosteriorError> {
+        let algebra = self.problem.network().algebra();
+        let mut normal = algebra.normal_matrix(live.columns(), jacobian.samples(), jacobian.rows())?;
+        normal.add(&JacobianFactors::new(jacobian, live))?;
+        normal.into_lower()
     }
 
     /// With the Jacobian of all data in memory, in factors, less the rows that do not matter.
@@ -174,9 +226,7 @@ impl Contributions<'_> {
         }
         too_large?;
         let contribution = if exact == Form::Parameters {
-            let mut normal = vec![0.0; live.columns() * live.columns()];
-            jacobian.add_normal(&live, &mut normal);
-            Contribution::Parameters { normal }
+            Contribution::Parameters { normal: self.normal_of(&jacobian, &live)? }
         } else {
             let gram = jacobian.gram(&live);
             Contribution::Samples { jacobian, gram }
@@ -278,6 +328,24 @@ fn forming(form: Form, samples: usize, rows: usize, subnetwork: &ColumnSet) -> f
         // Units are taken to be active at half of the samples.
         Form::Parameters => 0.25 * n * s * s + m * c * (u + 0.5 * c) + n * s * c,
     }
+}
+
+/// Those rows and columns of a symmetric matrix, its lower triangle column after column, that are kept.
+fn restricted(mut normal: Vec<f64>, keep: &[bool]) -> Vec<f64> {
+    if !keep.contains(&false) {
+        return normal;
+    }
+    let places: Vec<usize> = (0..keep.len()).filter(|&place| keep[place]).collect();
+    let mut end = 0;
+    for &column in &places {
+        for &row in &places {
+            // In its place: what is read lies never before what is written.
+            normal[end] = normal[column * keep.len() + row];
+            end += 1;
+        }
+    }
+    normal.truncate(end);
+    normal
 }
 
 fn kept(values: &[f64], keep: &[bool]) -> Vec<f64> {

@@ -2,8 +2,8 @@
 
 use super::Posterior;
 use super::check::check_selected;
+use crate::collect::columns_of;
 use crate::error::PosteriorError;
-use crate::jacobian::ColumnSet;
 use crate::network::{LinearisedNetwork, length};
 
 /// The covariance of the parameters that have curvature, in factors.
@@ -96,7 +96,7 @@ impl Posterior {
             let (index, parameters) = (live[position], selected.len());
             return Err(PosteriorError::Selection { position, index, parameters });
         }
-        let subnetwork = ColumnSet::new(network, &selected);
+        let subnetwork = columns_of(network, &selected);
         let keep: Vec<bool> =
             subnetwork.order.iter().map(|position| live.binary_search(position).is_ok()).collect();
         let narrow = subnetwork.restrict(&keep);

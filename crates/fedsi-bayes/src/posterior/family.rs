@@ -1,12 +1,16 @@
 //! From the data's contribution to a posterior, for any scale of the prior variances.
 
+use std::sync::Arc;
+
 use super::check::check_selected;
 use super::contribution::{Contribution, Contributions, Form};
 use super::projection::Projection;
 use super::{Covariance, Posterior};
-use crate::dense::{cholesky, inverse_factor, multiply, rows, rows_mut};
+use crate::collect::columns_of;
+use crate::dense::{multiply, rows, rows_mut};
 use crate::error::PosteriorError;
 use crate::jacobian::ColumnSet;
+use crate::network::LinearisedNetwork;
 use crate::problem::Problem;
 
 /// All posteriors that differ by a common factor of the prior variances. What the data contributes is computed
@@ -18,6 +22,8 @@ use crate::problem::Problem;
 /// that the exact form is cheaper.
 #[derive(Clone, Debug)]
 pub struct PosteriorFamily {
+    /// For its linear algebra.
+    network: Arc<dyn LinearisedNetwork>,
     selected: Vec<usize>,
     prior_variance: Vec<f64>,
     subnetwork: ColumnSet,
@@ -52,13 +58,14 @@ impl PosteriorFamily {
         if !(tolerance >= 0.0 && tolerance.is_finite()) {
             return Err(PosteriorError::Setting { what: "the tolerance", value: tolerance });
         }
-        let subnetwork = ColumnSet::new(&**problem.network(), selected);
+        let subnetwork = columns_of(&**problem.network(), selected);
         let deviation: Vec<f64> =
             subnetwork.sorted(prior_variance).iter().map(|variance| variance.sqrt()).collect();
         let contributions = Contributions { problem, deviation: &deviation };
         let (keep, live, contribution, residual) = contributions.of(&subnetwork, tolerance, form)?;
         let deviation = deviation.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(&d, _)| d).collect();
         Ok(Self {
+            network: Arc::clone(problem.network()),
             selected: selected.to_vec(),
             prior_variance: prior_variance.to_vec(),
             subnetwork,
@@ -75,7 +82,7 @@ impl PosteriorFamily {
     pub const fn form(&self) -> Form {
         match self.contribution {
             Contribution::Samples { .. } => Form::Samples,
-            Contribution::Parameters { .. } => Form::Parameters,
+            Contribution::Parameters { .. } | Contribution::OnDevice { .. } => Form::Parameters,
             Contribution::Projection(_) => Form::Projection,
         }
     }
@@ -99,27 +106,27 @@ impl PosteriorFamily {
 
     fn scaled(self, scale: f64) -> Result<Posterior, PosteriorError> {
         let columns = self.live.columns();
+        let algebra = self.network.algebra();
         // `I - W W'`, or `W W'`, in units of the prior's standard deviations.
         let (log_determinant_ratio, rank, mut factor, whole) = match self.contribution {
             Contribution::Samples { jacobian, gram } => {
                 let size = jacobian.rows();
-                let mut factor = shifted(gram, size, scale);
-                let logarithm = cholesky(&mut factor, size)?;
-                let inverse = inverse_factor(&factor, size);
-                drop(factor);
+                let (logarithm, inverse) = algebra.inverse_factor(shifted(gram, size, scale), size)?;
                 let mut product = jacobian.transpose_times(&self.live, rows(&inverse, size, size), true);
                 scale_all(&mut product, scale.sqrt());
                 (logarithm, size, product, false)
             }
             Contribution::Parameters { normal } => {
-                let mut factor = shifted(normal, columns, scale);
-                let logarithm = cholesky(&mut factor, columns)?;
-                (logarithm, columns, inverse_factor(&factor, columns), true)
+                let (logarithm, inverse) =
+                    algebra.inverse_factor(shifted(normal, columns, scale), columns)?;
+                (logarithm, columns, inverse, true)
+            }
+            Contribution::OnDevice { normal } => {
+                let (logarithm, inverse) = normal.inverse_factor(scale)?;
+                (logarithm, columns, inverse, true)
             }
             Contribution::Projection(Projection { spread, core, rank }) => {
-                let mut factor = shifted(core, rank, scale);
-                let logarithm = cholesky(&mut factor, rank)?;
-                let inverse = inverse_factor(&factor, rank);
+                let (logarithm, inverse) = algebra.inverse_factor(shifted(core, rank, scale), rank)?;
                 let mut product = vec![0.0; columns * rank];
                 if rank > 0 {
                     let (spread, inverse) = (rows(&spread, columns, rank), rows(&inverse, rank, rank));

@@ -3,8 +3,9 @@
 use super::TEST_BATCH;
 use super::check::check_selected;
 use super::symmetrise;
+use crate::collect::{Collector, columns_of};
 use crate::error::PosteriorError;
-use crate::jacobian::{Collector, ColumnSet};
+use crate::jacobian::ColumnSet;
 use crate::network::{LinearisedNetwork, length};
 use crate::outputs::OutputDistribution;
 
@@ -31,7 +32,7 @@ impl IndependentScales {
         if curvature.iter().any(|value| !value.is_finite()) {
             return Err(PosteriorError::NotPositive);
         }
-        let subnetwork = ColumnSet::new(network, selected);
+        let subnetwork = columns_of(network, selected);
         let (prior, curvature) = (subnetwork.sorted(prior_variance), subnetwork.sorted(curvature));
         Ok(Self { subnetwork, prior, curvature })
     }

@@ -19,9 +19,11 @@ pub use family::PosteriorFamily;
 pub(crate) use independent::IndependentScales;
 pub(crate) use spectrum::Spectrum;
 
-use crate::dense::{mirror, multiply_add, multiply_add_lower, rows, rows_mut};
+use crate::algebra::JacobianFactors;
+use crate::collect::{Collector, columns_of};
+use crate::dense::{mirror, multiply_add_lower, rows, rows_mut};
 use crate::error::PosteriorError;
-use crate::jacobian::{Collector, ColumnSet};
+use crate::jacobian::ColumnSet;
 use crate::network::{LinearisedNetwork, length};
 use crate::outputs::OutputDistribution;
 use crate::problem::Problem;
@@ -72,7 +74,7 @@ impl Posterior {
         if !log_determinant_ratio.is_finite() {
             return Err(PosteriorError::NotPositive);
         }
-        let subnetwork = ColumnSet::new(network, selected);
+        let subnetwork = columns_of(network, selected);
         let covariance = Covariance::Independent { variance };
         let keep = vec![true; selected.len()];
         Ok(Self {
@@ -91,7 +93,7 @@ impl Posterior {
     /// Whether its columns are those of this network.
     pub(crate) fn check_network(&self, network: &dyn LinearisedNetwork) -> Result<(), PosteriorError> {
         check::check_selected(network, &self.selected, &self.prior_variance)?;
-        if ColumnSet::new(network, &self.selected) == self.subnetwork {
+        if columns_of(network, &self.selected) == self.subnetwork {
             Ok(())
         } else {
             Err(PosteriorError::OtherNetwork)
@@ -206,25 +208,22 @@ impl Posterior {
         let mut found = OutputDistribution { outputs, mean: Vec::new(), covariance: Vec::new() };
         let independent = self.variance_without_factor();
         let mut collector = Collector::new(network, parameters, &self.subnetwork, TEST_BATCH);
-        let mut product = Vec::new();
+        let samples = inputs.len() / network.inputs();
+        let sign = if matches!(self.covariance, Covariance::Whole { .. }) { 1.0 } else { -1.0 };
+        let mut projector = match &self.covariance {
+            Covariance::Reduction { rank, factor } | Covariance::Whole { rank, factor } if *rank > 0 => {
+                Some(network.algebra().projector(factor, *rank, self.upper, samples)?)
+            }
+            _ => None,
+        };
+        let all_live = !self.keep.contains(&false);
         for batch in collector.batches(inputs) {
             let (mean, jacobian) = collector.collect(batch, None, None)?;
             let mut blocks = jacobian.independent_covariances(&self.subnetwork, &independent);
-            if let Covariance::Reduction { rank, factor } | Covariance::Whole { rank, factor } =
-                &self.covariance
-                && *rank > 0
-            {
-                let sign = if matches!(self.covariance, Covariance::Whole { .. }) { 1.0 } else { -1.0 };
-                if self.keep.contains(&false) {
-                    let jacobian = jacobian.restrict(&self.subnetwork, &self.keep);
-                    jacobian.times(&self.live, factor, *rank, self.upper, &mut product);
-                } else {
-                    jacobian.times(&self.live, factor, *rank, self.upper, &mut product);
-                }
-                let own = product.chunks_exact(outputs * rank);
-                for (block, own) in blocks.chunks_exact_mut(outputs * outputs).zip(own) {
-                    add_outer(block, sign, own, *rank);
-                }
+            if let Some(projector) = &mut projector {
+                let restricted = (!all_live).then(|| jacobian.restrict(&self.subnetwork, &self.keep));
+                let own = restricted.as_ref().unwrap_or(&jacobian);
+                projector.add_outer_products(&JacobianFactors::new(own, &self.live), sign, &mut blocks)?;
             }
             for block in blocks.chunks_exact_mut(outputs * outputs) {
                 symmetrise(block, outputs);
@@ -246,13 +245,6 @@ impl Posterior {
             }
         }
     }
-}
-
-/// `block += sign * own own'`.
-fn add_outer(block: &mut [f64], sign: f64, own: &[f64], rank: usize) {
-    let count = own.len() / rank;
-    let own = rows(own, count, rank);
-    multiply_add(rows_mut(block, count, count), sign, own, own.transpose());
 }
 
 /// Makes a square matrix symmetric to the bit, and its diagonal not negative.
@@ -279,7 +271,7 @@ fn symmetrise(matrix: &mut [f64], size: usize) {
 pub fn ggn(problem: &Problem<'_>, selected: &[usize]) -> Result<Vec<f64>, PosteriorError> {
     let network = &**problem.network();
     check::check_selected(network, selected, &vec![1.0; selected.len()])?;
-    let subnetwork = ColumnSet::new(network, selected);
+    let subnetwork = columns_of(network, selected);
     let size = subnetwork.columns();
     let mut normal = vec![0.0; size * size];
     let mut collector = Collector::new(network, problem.parameters(), &subnetwork, problem.samples());

@@ -1,9 +1,10 @@
 //! Outputs whose variances tell how many directions a search over prior variances needs.
 
 use super::projection::Projection;
+use crate::collect::Collector;
 use crate::dense::{cholesky, inverse_factor, multiply, multiply_add, rows, rows_mut, symmetric_times};
 use crate::error::PosteriorError;
-use crate::jacobian::{Collector, ColumnSet};
+use crate::jacobian::ColumnSet;
 use crate::problem::Problem;
 
 /// How many there are at most.

@@ -11,15 +11,14 @@ use super::TEST_BATCH;
 use super::check::check_selected;
 use super::contribution::{Contribution, Contributions};
 use super::symmetrise;
-use crate::dense::{eigen, multiply, rows, rows_mut};
+use crate::algebra::{JacobianFactors, LinearAlgebra};
+use crate::collect::{Collector, columns_of};
+use crate::dense::{multiply, rows, rows_mut};
 use crate::error::PosteriorError;
-use crate::jacobian::{Collector, ColumnSet};
+use crate::jacobian::ColumnSet;
 use crate::network::LinearisedNetwork;
 use crate::outputs::OutputDistribution;
 use crate::problem::Problem;
-
-/// Pairs of outputs whose covariances are computed at once.
-const PAIRS: usize = 64;
 
 /// The posteriors of all scales of the prior variances.
 #[derive(Clone, Debug)]
@@ -55,13 +54,13 @@ impl Spectrum {
         inputs: &[f64],
     ) -> Result<Self, PosteriorError> {
         check_selected(&**problem.network(), selected, prior_variance)?;
-        let subnetwork = ColumnSet::new(&**problem.network(), selected);
+        let subnetwork = columns_of(&**problem.network(), selected);
         let mut independent = subnetwork.sorted(prior_variance);
         let deviation: Vec<f64> = independent.iter().map(|variance| variance.sqrt()).collect();
         let contributions = Contributions { problem, deviation: &deviation };
         let (keep, live, contribution) = contributions.for_scale(&subnetwork, tolerance, scale, inputs)?;
-        let whole = matches!(contribution, Contribution::Parameters { .. });
-        let (eigenvalues, mut directions) = decompose(contribution, &live)?;
+        let whole = matches!(contribution, Contribution::Parameters { .. } | Contribution::OnDevice { .. });
+        let (eigenvalues, mut directions) = decompose(contribution, &live, problem.network().algebra())?;
         let own = deviation.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(&deviation, _)| deviation);
         for (row, deviation) in directions.chunks_exact_mut(eigenvalues.len().max(1)).zip(own) {
             for value in row {
@@ -92,18 +91,15 @@ impl Spectrum {
         let (outputs, rank) = (network.outputs(), self.eigenvalues.len());
         let weights = self.weights(scales);
         let mut collector = Collector::new(network, parameters, &self.subnetwork, TEST_BATCH);
-        let mut product = Vec::new();
+        let samples = inputs.len() / network.inputs();
+        let mut projector = network.algebra().projector(&self.directions, rank, false, samples)?;
+        let all_live = !self.keep.contains(&false);
         for batch in collector.batches(inputs) {
             let (mean, jacobian) = collector.collect(batch, None, None)?;
             let prior = jacobian.independent_covariances(&self.subnetwork, &self.independent);
-            if self.keep.contains(&false) {
-                let jacobian = jacobian.restrict(&self.subnetwork, &self.keep);
-                jacobian.times(&self.live, &self.directions, rank, false, &mut product);
-            } else {
-                jacobian.times(&self.live, &self.directions, rank, false, &mut product);
-            }
-            let samples = mean.len() / outputs;
-            let weighted = weighted_products(&product, samples, outputs, &weights, scales.len());
+            let restricted = (!all_live).then(|| jacobian.restrict(&self.subnetwork, &self.keep));
+            let own = JacobianFactors::new(restricted.as_ref().unwrap_or(&jacobian), &self.live);
+            let weighted = projector.weighted_outer_products(&own, &weights, scales.len())?;
             let mut found = OutputDistribution { outputs, mean, covariance: vec![0.0; prior.len()] };
             for (index, (&scale, weighted)) in
                 scales.iter().zip(weighted.chunks_exact(prior.len().max(1))).enumerate()
@@ -132,30 +128,24 @@ impl Spectrum {
 }
 
 /// Eigenvalues, and directions `[live columns, rank]`.
-fn decompose(contribution: Contribution, live: &ColumnSet) -> Result<(Vec<f64>, Vec<f64>), PosteriorError> {
+fn decompose(
+    contribution: Contribution,
+    live: &ColumnSet,
+    algebra: &dyn LinearAlgebra,
+) -> Result<(Vec<f64>, Vec<f64>), PosteriorError> {
     let columns = live.columns();
     match contribution {
-        Contribution::Parameters { normal } => {
-            let (mut values, vectors) = eigen(&normal, columns)?;
-            for value in &mut values {
-                *value = value.max(0.0);
-            }
-            let mut directions = vec![0.0; columns * columns];
-            if columns > 0 {
-                let vectors = MatRef::from_column_major_slice(&vectors, columns, columns);
-                rows_mut(&mut directions, columns, columns).copy_from(vectors);
-            }
-            Ok((values, directions))
-        }
+        Contribution::Parameters { normal } => Ok(all_directions(algebra.eigen(&normal, columns)?, columns)),
+        Contribution::OnDevice { normal } => Ok(all_directions(normal.eigen()?, columns)),
         Contribution::Samples { jacobian, gram } => {
             let size = jacobian.rows();
-            let (values, vectors) = positive(eigen(&gram, size)?, size);
+            let (values, vectors) = positive(algebra.eigen(&gram, size)?, size);
             let vectors = MatRef::from_column_major_slice(&vectors, size, values.len());
             Ok((values, jacobian.transpose_times(live, vectors, false)))
         }
         Contribution::Projection(projection) => {
             let rank = projection.rank;
-            let (values, vectors) = positive(eigen(&projection.core, rank)?, rank);
+            let (values, vectors) = positive(algebra.eigen(&projection.core, rank)?, rank);
             let mut directions = vec![0.0; columns * values.len()];
             if !values.is_empty() {
                 let vectors = MatRef::from_column_major_slice(&vectors, rank, values.len());
@@ -167,51 +157,25 @@ fn decompose(contribution: Contribution, live: &ColumnSet) -> Result<(Vec<f64>, 
     }
 }
 
+/// Eigenvalues, none below 0, and the eigenvectors as columns.
+fn all_directions((mut values, vectors): (Vec<f64>, Vec<f64>), columns: usize) -> (Vec<f64>, Vec<f64>) {
+    for value in &mut values {
+        *value = value.max(0.0);
+    }
+    let mut directions = vec![0.0; columns * columns];
+    if columns > 0 {
+        let vectors = MatRef::from_column_major_slice(&vectors, columns, columns);
+        rows_mut(&mut directions, columns, columns).copy_from(vectors);
+    }
+    (values, directions)
+}
+
 /// Only what is not rounding: eigenvalues come in ascending order.
 fn positive(found: (Vec<f64>, Vec<f64>), size: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut values, mut vectors) = found;
     let least = values.last().map_or(0.0, |largest| largest * size as f64 * f64::EPSILON).max(0.0);
     let first = values.partition_point(|&value| value <= least);
     (values.split_off(first), vectors.split_off(first * size))
-}
-
-/// For each scale and sample the sum over directions of weight times outer product: `[scales, samples, outputs,
-/// outputs]`.
-fn weighted_products(
-    product: &[f64],
-    samples: usize,
-    outputs: usize,
-    weights: &[f64],
-    scales: usize,
-) -> Vec<f64> {
-    let mut all = vec![0.0; scales * samples * outputs * outputs];
-    let rank = weights.len().checked_div(scales).unwrap_or(0);
-    if rank == 0 {
-        return all;
-    }
-    let weights = rows(weights, rank, scales);
-    let pairs: Vec<(usize, usize)> = (0..outputs).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
-    let mut outer = vec![0.0; PAIRS.min(pairs.len()) * rank];
-    let mut sums = vec![0.0; PAIRS.min(pairs.len()) * scales];
-    for (sample, own) in product.chunks_exact(outputs * rank).enumerate() {
-        for pairs in pairs.chunks(PAIRS) {
-            for (into, &(a, b)) in outer.chunks_exact_mut(rank).zip(pairs) {
-                let (left, right) = (&own[a * rank..][..rank], &own[b * rank..][..rank]);
-                for ((value, &left), &right) in into.iter_mut().zip(left).zip(right) {
-                    *value = left * right;
-                }
-            }
-            multiply(rows_mut(&mut sums, pairs.len(), scales), rows(&outer, pairs.len(), rank), weights);
-            for (sums, &(a, b)) in sums.chunks_exact(scales).zip(pairs) {
-                for (scale, &sum) in sums.iter().enumerate() {
-                    let block = &mut all[(scale * samples + sample) * outputs * outputs..];
-                    block[a * outputs + b] = sum;
-                    block[b * outputs + a] = sum;
-                }
-            }
-        }
-    }
-    all
 }
 
 #[cfg(test)]

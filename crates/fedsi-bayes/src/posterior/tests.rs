@@ -5,7 +5,7 @@ use fedsi_random::{Purpose, Streams};
 use rand::RngExt as _;
 
 use super::projection::Projection;
-use crate::jacobian::{Collector, ColumnSet};
+use crate::collect::{Collector, columns_of};
 use crate::likelihood::Likelihood;
 
 #[test]
@@ -16,7 +16,7 @@ fn both_ways_of_finding_pivots_take_in_the_same() {
     let parameters: Vec<f64> = (0..network.layout().len()).map(|_| rng.random::<f64>() - 0.5).collect();
     let inputs: Vec<f64> = (0..80 * 6).map(|_| 2.0 * rng.random::<f64>() - 1.0).collect();
     let selected: Vec<usize> = (0..network.layout().len()).collect();
-    let subnetwork = ColumnSet::new(&network, &selected);
+    let subnetwork = columns_of(&network, &selected);
     let mut collector = Collector::new(&network, &parameters, &subnetwork, 80);
     let (_, jacobian) = collector.collect(&inputs, Some(&Likelihood::Categorical), None).unwrap();
     let trace: f64 = jacobian.row_squares(&subnetwork).iter().sum();

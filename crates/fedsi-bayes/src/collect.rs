@@ -1,15 +1,23 @@
 //! Running the network and keeping what its Jacobian is made of.
 
-use fedsi_nn::{GradientSink, LayerSet, Network, ParameterGradient, Tape, jacobian};
+use std::ops::Range;
 
-use super::{ColumnSet, WeightedJacobian};
+use fedsi_nn::jacobian::{LayerColumns, output_seeds};
+use fedsi_nn::{LayerRows, LayerSet, Network, RowSink, Tape};
+
 use crate::dense::{multiply, rows, rows_mut};
 use crate::error::PosteriorError;
+use crate::jacobian::{ColumnSet, WeightedJacobian};
 use crate::likelihood::Likelihood;
 use crate::network::{LinearisedNetwork, jacobian_of};
 
 /// Values one batch may take, in activations and in factors of the Jacobian.
 const BATCH_VALUES: usize = 1 << 22;
+
+/// The columns of these parameters of a network.
+pub(crate) fn columns_of(network: &dyn LinearisedNetwork, selected: &[usize]) -> ColumnSet {
+    ColumnSet::new(network.layout(), network.as_layered(), selected)
+}
 
 /// Computes Jacobians batch by batch.
 pub(crate) struct Collector<'a> {
@@ -51,7 +59,11 @@ impl<'a> Collector<'a> {
                 network,
                 layers: subnetwork.layers(network),
                 tape: Tape::new(network, capacity),
-                gradient: ParameterGradient::new(network),
+                convolutions: subnetwork
+                    .blocks
+                    .iter()
+                    .map(|own| LayerColumns::new(network, own.layer, &own.indices))
+                    .collect(),
             })),
             None => Source::Dense { indices: subnetwork.dense_indices() },
         };
@@ -128,7 +140,8 @@ struct LayerSource<'a> {
     /// Those with a selected parameter.
     layers: LayerSet,
     tape: Tape<f64>,
-    gradient: ParameterGradient<f64>,
+    /// For each of the subnetwork's blocks.
+    convolutions: Vec<LayerColumns<f64>>,
 }
 
 impl LayerSource<'_> {
@@ -146,9 +159,9 @@ impl LayerSource<'_> {
         let width = network.outputs();
         self.tape.inputs_mut(network, samples).copy_from_slice(inputs);
         let outputs = self.tape.forward(network, parameters).to_vec();
-        let (rows, factors) = match likelihood {
+        let (rows, seeds) = match likelihood {
             Some(likelihood) => (likelihood.rows(width), likelihood.factors(&outputs, width)),
-            None => (width, Vec::new()),
+            None => (width, output_seeds(samples, width)),
         };
         let total = samples * rows;
         let places = subnetwork.shared_inputs(scale);
@@ -161,9 +174,7 @@ impl LayerSource<'_> {
         let mut sink = Sink {
             subnetwork,
             scale,
-            rows,
-            row: 0,
-            gradient: &mut self.gradient,
+            convolutions: &mut self.convolutions,
             found: WeightedJacobian {
                 offsets: (0..=samples).map(|sample| sample * rows).collect(),
                 inputs,
@@ -172,19 +183,7 @@ impl LayerSource<'_> {
                 dense: vec![0.0; total * subnetwork.unstructured()],
             },
         };
-        for row in 0..rows {
-            let (_, gradient) = self.tape.outputs_and_gradient(network);
-            for (sample, gradient) in gradient.chunks_exact_mut(width).enumerate() {
-                if factors.is_empty() {
-                    gradient.fill(0.0);
-                    gradient[row] = 1.0;
-                } else {
-                    gradient.copy_from_slice(&factors[(sample * rows + row) * width..][..width]);
-                }
-            }
-            sink.row = row;
-            self.tape.backward(network, parameters, &self.layers, &mut sink);
-        }
+        self.tape.backward_rows(network, parameters, &seeds, &self.layers, &mut sink);
         (outputs, sink.found)
     }
 }
@@ -192,35 +191,32 @@ impl LayerSource<'_> {
 struct Sink<'a> {
     subnetwork: &'a ColumnSet,
     scale: Option<&'a [f64]>,
-    rows: usize,
-    row: usize,
-    gradient: &'a mut ParameterGradient<f64>,
+    convolutions: &'a mut [LayerColumns<f64>],
     found: WeightedJacobian,
 }
 
-impl GradientSink<f64> for Sink<'_> {
-    fn layer(&mut self, network: &Network, layer: usize, inputs: &[f64], slopes: &[f64], batch: usize) {
+impl RowSink<f64> for Sink<'_> {
+    fn layer(&mut self, _: &Network, layer: usize, found: LayerRows<'_, f64>) {
         if let Some(index) = self.subnetwork.linear.iter().position(|own| own.layer == layer) {
-            if self.row == 0 {
-                self.keep_inputs(index, inputs);
-            }
+            self.keep_inputs(index, found.samples.clone(), found.inputs);
             let own = &self.subnetwork.linear[index];
             let units = self.subnetwork.units.len();
-            for (sample, slopes) in slopes.chunks_exact(own.outputs).take(batch).enumerate() {
-                let row = (sample * self.rows + self.row) * units;
-                let gains = &mut self.found.gains[row..][own.units.clone()];
+            let first = found.samples.start * found.rows;
+            let gains = self.found.gains[first * units..].chunks_exact_mut(units);
+            for (gains, slopes) in gains.zip(found.slopes.chunks_exact(own.outputs)) {
+                let gains = &mut gains[own.units.clone()];
                 for (gain, unit) in gains.iter_mut().zip(&self.subnetwork.units[own.units.clone()]) {
                     *gain = slopes[unit.output];
                 }
             }
         } else if let Some(index) = self.subnetwork.blocks.iter().position(|own| own.layer == layer) {
-            self.keep_convolution(network, index, inputs, slopes, batch);
+            self.keep_convolution(index, found);
         }
     }
 }
 
 impl Sink<'_> {
-    fn keep_inputs(&mut self, index: usize, inputs: &[f64]) {
+    fn keep_inputs(&mut self, index: usize, samples: Range<usize>, inputs: &[f64]) {
         let layer = &self.subnetwork.linear[index];
         let mut done = None;
         for index in layer.units.clone() {
@@ -229,7 +225,7 @@ impl Sink<'_> {
                 continue;
             }
             let width = unit.columns.len();
-            let kept = self.found.inputs[place].chunks_exact_mut(width);
+            let kept = self.found.inputs[place][samples.start * width..].chunks_exact_mut(width);
             for (x, kept) in inputs.chunks_exact(layer.inputs).zip(kept) {
                 for (value, &input) in kept.iter_mut().zip(&unit.inputs) {
                     *value = x[input];
@@ -246,38 +242,22 @@ impl Sink<'_> {
         }
     }
 
-    fn keep_convolution(
-        &mut self,
-        network: &Network,
-        index: usize,
-        inputs: &[f64],
-        slopes: &[f64],
-        batch: usize,
-    ) {
+    fn keep_convolution(&mut self, index: usize, found: LayerRows<'_, f64>) {
         let own = &self.subnetwork.blocks[index];
+        let LayerRows { samples, rows, inputs, slopes } = found;
         let width = self.subnetwork.unstructured();
         let place = own.columns.start - self.subnetwork.structured;
-        // All derivatives at once cost about as much as a sixth of them one by one.
-        let most = 6 * own.indices.len() > own.range.len();
-        let images = inputs.chunks_exact(inputs.len() / batch).zip(slopes.chunks_exact(slopes.len() / batch));
-        for (sample, (image, slopes)) in images.enumerate() {
-            let row = (sample * self.rows + self.row) * width + place;
-            let kept = &mut self.found.dense[row..][..own.indices.len()];
-            if slopes.iter().all(|&slope| slope == 0.0) {
-                continue;
-            }
-            if most {
-                self.gradient.layer(network, own.layer, image, slopes, 1);
-                let gradient = &self.gradient.values()[own.range.clone()];
-                for (value, &index) in kept.iter_mut().zip(&own.indices) {
-                    *value = gradient[index];
-                }
-            } else {
-                jacobian::derivatives(network, own.layer, image, slopes, &own.indices, kept);
-            }
+        let images = inputs.chunks_exact(inputs.len() / samples.len());
+        let slopes = slopes.chunks_exact(slopes.len() / samples.len());
+        for (sample, (image, slopes)) in samples.zip(images.zip(slopes)) {
+            let dense = &mut self.found.dense[sample * rows * width..][..rows * width];
+            self.convolutions[index].derivatives(image, slopes, &mut dense[place..], width);
             if let Some(scale) = self.scale {
-                for (value, scale) in kept.iter_mut().zip(&scale[own.columns.clone()]) {
-                    *value *= scale;
+                for row in dense.chunks_exact_mut(width) {
+                    let kept = row[place..].iter_mut();
+                    for (value, scale) in kept.zip(&scale[own.columns.clone()]) {
+                        *value *= scale;
+                    }
                 }
             }
         }

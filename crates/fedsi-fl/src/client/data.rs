@@ -4,7 +4,7 @@ use fedsi_data::{Samples, Targets};
 use fedsi_random::{Purpose, Streams};
 use rand::seq::SliceRandom as _;
 
-use crate::network::TrainingData;
+use crate::network::{DataId, TrainingData};
 
 /// Which part of its training data a client sets aside until the federation has chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,9 +30,10 @@ impl Division {
     }
 }
 
-/// A client's training data.
-#[derive(Clone, Debug, PartialEq)]
+/// A client's training data. Once made, it stays as it is.
+#[derive(Clone, Debug)]
 pub struct LocalData {
+    id: DataId,
     /// What it trains on.
     pub train: Samples,
     /// What it holds out, to be scored on while training.
@@ -46,7 +47,20 @@ impl LocalData {
     #[must_use]
     pub fn all(train: Samples) -> Self {
         let (held_out, set_aside) = (train.select(&[]), train.select(&[]));
-        Self { train, held_out, set_aside }
+        Self { id: DataId::unused(), train, held_out, set_aside }
+    }
+
+    /// The same under a name that its source gives it.
+    #[must_use]
+    pub(crate) const fn named(mut self, id: DataId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// The name of the samples that it trains on.
+    #[must_use]
+    pub const fn id(&self) -> DataId {
+        self.id
     }
 
     /// A random share `held_out` of the client's samples is held out, and of the rest what the division says set aside:
@@ -83,6 +97,14 @@ impl LocalData {
     }
 }
 
+impl PartialEq for LocalData {
+    /// Whether the samples are the same, under whatever name.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { id: _, train, held_out, set_aside } = self;
+        (train, held_out, set_aside) == (&other.train, &other.held_out, &other.set_aside)
+    }
+}
+
 /// The samples of a part, of all in a random order: parts follow each other around a circle.
 fn set_aside(order: &[usize], part: usize, share: f64) -> Vec<usize> {
     let count = order.len();
@@ -101,13 +123,14 @@ fn cut_off(samples: &mut Samples, mut chosen: Vec<usize>) -> Samples {
     cut
 }
 
-/// Samples as a network trains on them.
-pub(super) fn training_data(samples: &Samples) -> TrainingData<'_> {
+/// The samples that a client trains on, as a network sees them.
+pub(super) fn training_data(data: &LocalData) -> TrainingData<'_> {
+    let samples = &data.train;
     let targets = match &samples.targets {
         Targets::Classes(labels) => fedsi_nn::Targets::Classes(labels),
         Targets::Values(values) => fedsi_nn::Targets::Values(values),
     };
-    TrainingData { inputs: &samples.inputs, targets }
+    TrainingData { id: Some(data.id), inputs: &samples.inputs, targets }
 }
 
 #[cfg(test)]

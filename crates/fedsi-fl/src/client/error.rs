@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::network::{NetworkFailure, UnsupportedTraining};
+use crate::network::{NetworkFailure, TrainingError, UnsupportedTraining};
 use crate::parameters::KindError;
 
 /// Why a client could not train, personalise or predict. Each message is one line about the client, "it".
@@ -150,6 +150,15 @@ fn newest(found: Option<u64>) -> String {
         || "; its site has no state".to_owned(),
         |round| format!("; the newest state its site has is of round {round}"),
     )
+}
+
+impl From<TrainingError> for ClientError {
+    fn from(error: TrainingError) -> Self {
+        match error {
+            TrainingError::Unsupported(what) => Self::Training(what),
+            TrainingError::Failed(failure) => Self::Network(failure),
+        }
+    }
 }
 
 impl ClientError {

@@ -202,7 +202,13 @@ impl Client {
         let range = self.received_range(shared, kept);
         let modes = self.initial.len();
         let initial = self.initial.get(*mode).ok_or(ClientError::UnknownMode { mode: *mode, modes })?;
-        let mut parameters = initial.clone();
+        // Where all values are received, those that they would replace are not copied first.
+        let mut parameters = match (initial, &**shared) {
+            (Parameters::Point(_), SharedParameters::Point(values)) if range == (0..layout.len()) => {
+                Parameters::Point(Vec::with_capacity(values.len()))
+            }
+            _ => initial.clone(),
+        };
         let wants_gaussian =
             matches!(self.procedure.uncertainty, Uncertainty::Laplace(_) | Uncertainty::MeanField(_));
         let server = match &**shared {
@@ -219,7 +225,10 @@ impl Client {
                 Some(Gaussian { mean: parameters.values().to_vec(), variance })
             }
             SharedParameters::Point(values) if !wants_gaussian && values.len() == range.len() => {
-                parameters.values_mut()[range].copy_from_slice(values);
+                match &mut parameters {
+                    Parameters::Point(own) if own.is_empty() => own.extend_from_slice(values),
+                    parameters => parameters.values_mut()[range].copy_from_slice(values),
+                }
                 None
             }
             SharedParameters::Gaussian(_) | SharedParameters::Point(_) => {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use fedsi_data::Samples;
 use fedsi_nn::LangevinSpec;
 use fedsi_random::ChaCha8Rng;
 
@@ -43,7 +42,7 @@ impl Client {
         let squares: f64 = noise.iter().map(|noise| noise * noise).sum();
         let mut training = LocalTraining {
             client: self,
-            samples: &data.train,
+            data,
             server,
             noise_variance: if noise.is_empty() { 1.0 } else { squares / noise.len() as f64 },
             parameters,
@@ -63,7 +62,7 @@ impl Client {
 /// A client in the middle of its training.
 struct LocalTraining<'a> {
     client: &'a Client,
-    samples: &'a Samples,
+    data: &'a LocalData,
     server: Option<&'a Gaussian>,
     /// The mean variance of regression noise, 1 for classes. The loss takes it to be 1, so a prior's weight is multiplied
     /// by it.
@@ -96,7 +95,7 @@ impl LocalTraining<'_> {
             Prior::Flat => None,
             Prior::Server(scale) => {
                 let server = self.server.ok_or(ClientError::NoServerGaussian)?;
-                let (noise, count) = (self.noise_variance as f32, self.samples.count as f32);
+                let (noise, count) = (self.noise_variance as f32, self.data.train.count as f32);
                 let weight = |&variance: &f32| match scale {
                     PriorScale::Variance => noise / (count * variance),
                     PriorScale::Deviation => noise / (count * variance.sqrt()),
@@ -104,19 +103,19 @@ impl LocalTraining<'_> {
                 Some((Cow::Borrowed(&*server.mean), server.variance.iter().map(weight).collect()))
             }
             Prior::Isotropic(variance) => {
-                let weight = (self.noise_variance / (self.samples.count as f64 * variance)) as f32;
+                let weight = (self.noise_variance / (self.data.train.count as f64 * variance)) as f32;
                 let start = self.parameters.values();
                 Some((Cow::Owned(start.to_vec()), self.prior_weights(phase.part, weight)))
             }
         };
-        let (client, samples) = (self.client, self.samples);
+        let (client, data) = (self.client, self.data);
         let training = PointTraining {
             prior: prior.as_ref().map(|(mean, weights)| PriorPull { mean, weights }),
             weight_noise,
             convolution_noise: weight_noise * client.training.convolution_noise,
-            ..point_training(client, phase, samples)
+            ..point_training(client, phase, data)
         };
-        let mut batches = batches(client, phase, samples, self.rng);
+        let mut batches = batches(client, phase, data, self.rng);
         Ok(client.network.train(&training, self.parameters.values_mut(), &mut batches)?)
     }
 
@@ -129,7 +128,7 @@ impl LocalTraining<'_> {
     }
 
     fn variational(&mut self, phase: &Phase, reference: Reference, weight: f64) -> Result<f64, ClientError> {
-        let (client, samples) = (self.client, self.samples);
+        let (client, data) = (self.client, self.data);
         let (held_to, inner_steps) = match reference {
             Reference::Start => (None, 1),
             Reference::Server { inner_steps } => {
@@ -140,13 +139,13 @@ impl LocalTraining<'_> {
         let Parameters::Gaussian(own) = &mut self.parameters else {
             return Err(self.other_kind("a Gaussian"));
         };
-        let mut batches = batches(client, phase, samples, self.rng);
+        let mut batches = batches(client, phase, data, self.rng);
         let training = GaussianTraining {
             part: phase.part,
             optimizer: client.training.optimizer(phase.rate),
             loss: client.loss,
-            data: training_data(samples),
-            weight: weight * self.noise_variance / samples.count as f64,
+            data: training_data(data),
+            weight: weight * self.noise_variance / data.train.count as f64,
             reference: held_to.as_ref(),
             // The copy moves at least once, however few steps there are.
             inner_steps: inner_steps.min(batches.steps()).max(1),
@@ -163,12 +162,12 @@ impl LocalTraining<'_> {
         keep: usize,
         langevin: LangevinSpec,
     ) -> Result<f64, ClientError> {
-        let (client, samples) = (self.client, self.samples);
+        let (client, data) = (self.client, self.data);
         let Parameters::Samples(head) = &mut self.parameters else {
             return Err(self.other_kind("samples of the head"));
         };
         let sampling =
-            HeadSampling { data: training_data(samples), loss: client.loss, langevin, steps, discard, thin };
+            HeadSampling { data: training_data(data), loss: client.loss, langevin, steps, discard, thin };
         let loss = client.network.sample_head(&sampling, head, self.rng)?;
         self.new_samples = steps.saturating_sub(discard) / thin.max(1);
         let size = client.network.layout().head().len();
@@ -179,14 +178,14 @@ impl LocalTraining<'_> {
 
     /// The body under all heads that were just drawn.
     fn over_samples(&mut self, phase: &Phase) -> Result<f64, ClientError> {
-        let (client, samples) = (self.client, self.samples);
+        let (client, data) = (self.client, self.data);
         let size = client.network.layout().head().len();
         let Parameters::Samples(head) = &mut self.parameters else {
             return Err(self.other_kind("samples of the head"));
         };
         let older = head.samples.len() - self.new_samples * size;
-        let training = point_training(client, phase, samples);
-        let mut batches = batches(client, phase, samples, self.rng);
+        let training = point_training(client, phase, data);
+        let mut batches = batches(client, phase, data, self.rng);
         let heads = &head.samples[older..];
         Ok(client.network.train_body_under_heads(&training, &mut head.values, heads, &mut batches)?)
     }
@@ -198,12 +197,12 @@ impl LocalTraining<'_> {
 }
 
 /// Training of point values in this phase, without prior and noise.
-fn point_training<'a>(client: &Client, phase: &Phase, samples: &'a Samples) -> PointTraining<'a> {
+fn point_training<'a>(client: &Client, phase: &Phase, data: &'a LocalData) -> PointTraining<'a> {
     PointTraining {
         part: phase.part,
         optimizer: client.training.optimizer(phase.rate),
         loss: client.loss,
-        data: training_data(samples),
+        data: training_data(data),
         prior: None,
         weight_noise: 0.0,
         convolution_noise: 0.0,
@@ -211,7 +210,7 @@ fn point_training<'a>(client: &Client, phase: &Phase, samples: &'a Samples) -> P
 }
 
 /// The phase's epochs over the samples.
-fn batches<'r>(client: &Client, phase: &Phase, samples: &Samples, rng: &'r mut ChaCha8Rng) -> Batches<'r> {
-    let size = client.training.batch_size.min(samples.count).max(1);
-    Batches::shuffled(samples.count, phase.epochs, size, rng)
+fn batches<'r>(client: &Client, phase: &Phase, data: &LocalData, rng: &'r mut ChaCha8Rng) -> Batches<'r> {
+    let count = data.train.count;
+    Batches::shuffled(count, phase.epochs, client.training.batch_size.max(1), rng)
 }

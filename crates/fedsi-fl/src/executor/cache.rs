@@ -6,7 +6,7 @@ use lru::LruCache;
 
 use crate::client::LocalData;
 
-/// Most bytes of inputs that are kept.
+/// Most bytes of inputs that are kept, unless said otherwise.
 pub(crate) const CACHE_BYTES: usize = 192 << 20;
 
 /// The data of the clients seen last. Memory follows participants: with many clients the least recent make room.
@@ -15,29 +15,35 @@ pub(super) struct DataCache {
     /// By client and the part that it sets aside, if any.
     entries: LruCache<(usize, Option<usize>), Arc<LocalData>>,
     bytes: usize,
+    most_bytes: usize,
 }
 
 impl Default for DataCache {
     fn default() -> Self {
-        Self { entries: LruCache::unbounded(), bytes: 0 }
+        Self::new(CACHE_BYTES)
     }
 }
 
 impl DataCache {
+    /// Keeps up to so many bytes of inputs.
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { entries: LruCache::unbounded(), bytes: 0, most_bytes }
+    }
+
     pub(super) fn get(&mut self, client: usize, part: Option<usize>) -> Option<Arc<LocalData>> {
         self.entries.get(&(client, part)).map(Arc::clone)
     }
 
     pub(super) fn put(&mut self, client: usize, part: Option<usize>, data: Arc<LocalData>) {
         let size = data.input_bytes();
-        if size > CACHE_BYTES {
+        if size > self.most_bytes {
             return;
         }
         self.bytes += size;
         if let Some(replaced) = self.entries.put((client, part), data) {
             self.bytes -= replaced.input_bytes();
         }
-        while self.bytes > CACHE_BYTES {
+        while self.bytes > self.most_bytes {
             let Some((_, oldest)) = self.entries.pop_lru() else { return };
             self.bytes -= oldest.input_bytes();
         }

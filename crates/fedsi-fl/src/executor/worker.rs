@@ -8,6 +8,7 @@ use super::cache::DataCache;
 use super::task::{Evaluated, EvaluationData, Outcome, Task, TaskResult, Work};
 use crate::client::{Client, ClientError, Division, LocalData, PosteriorSummary, Predictions};
 use crate::config::ConfigError;
+use crate::network::{DataId, new_source};
 use crate::parameters::Kept;
 use crate::registry::Checked;
 
@@ -15,6 +16,8 @@ use crate::registry::Checked;
 pub struct Worker {
     client: Arc<Client>,
     federation: Arc<dyn Federation>,
+    /// Its number as a source of samples.
+    source: u64,
     cache: Mutex<DataCache>,
 }
 
@@ -22,7 +25,14 @@ impl Worker {
     /// Works for these clients.
     #[must_use]
     pub fn new(client: Arc<Client>, federation: Arc<dyn Federation>) -> Self {
-        Self { client, federation, cache: Mutex::default() }
+        Self { client, federation, source: new_source(), cache: Mutex::default() }
+    }
+
+    /// The same, keeping up to so many bytes of clients' inputs from round to round.
+    #[must_use]
+    pub fn with_cache(mut self, bytes: usize) -> Self {
+        self.cache = Mutex::new(DataCache::new(bytes));
+        self
     }
 
     /// Works for the clients of a run, in a process of its own: the same config and data as elsewhere.
@@ -123,7 +133,8 @@ impl Worker {
             return data;
         }
         let samples = self.federation.samples(client, Split::Train);
-        let data = Arc::new(self.client.divide(client, samples, division));
+        let id = DataId::of_client(self.source, client, division.part());
+        let data = Arc::new(self.client.divide(client, samples, division).named(id));
         cache().put(client, division.part(), Arc::clone(&data));
         data
     }

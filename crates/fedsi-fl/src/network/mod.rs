@@ -9,13 +9,14 @@ mod trainers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fedsi_bayes::LinearisedNetwork;
 use fedsi_nn::{LangevinSpec, Layout, Loss, OptimizerSpec, Targets};
 use fedsi_random::ChaCha8Rng;
 use thiserror::Error;
 
-pub use batches::Batches;
+pub use batches::{BatchList, Batches};
 pub use native::NativeNetwork;
 
 use crate::parameters::{Gaussian, HeadSamples, Part};
@@ -87,41 +88,41 @@ pub trait ClientNetwork: fmt::Debug + Send + Sync {
     /// Trains a Gaussian. Returns the same.
     ///
     /// # Errors
-    /// A network that cannot.
+    /// A network that cannot; what its library reports.
     fn train_gaussian(
         &self,
         _training: &GaussianTraining<'_>,
         _gaussian: &mut Gaussian,
         _batches: &mut Batches<'_>,
-    ) -> Result<GaussianTrained, UnsupportedTraining> {
-        Err(UnsupportedTraining("train a distribution of its parameters"))
+    ) -> Result<GaussianTrained, TrainingError> {
+        Err(UnsupportedTraining("train a distribution of its parameters").into())
     }
 
     /// Appends samples of the head from its posterior. Returns the mean loss a sample at the last one.
     ///
     /// # Errors
-    /// A network that cannot.
+    /// A network that cannot; what its library reports.
     fn sample_head(
         &self,
         _sampling: &HeadSampling<'_>,
         _head: &mut HeadSamples,
         _rng: &mut ChaCha8Rng,
-    ) -> Result<f64, UnsupportedTraining> {
-        Err(UnsupportedTraining("draw samples of its head"))
+    ) -> Result<f64, TrainingError> {
+        Err(UnsupportedTraining("draw samples of its head").into())
     }
 
     /// Trains the body on the loss averaged over several heads. Returns as [`Self::train`].
     ///
     /// # Errors
-    /// A network that cannot, or not with so many heads.
+    /// A network that cannot, or not with so many heads; what its library reports.
     fn train_body_under_heads(
         &self,
         _training: &PointTraining<'_>,
         _values: &mut [f32],
         _heads: &[f32],
         _batches: &mut Batches<'_>,
-    ) -> Result<f64, UnsupportedTraining> {
-        Err(UnsupportedTraining("train its body under several heads"))
+    ) -> Result<f64, TrainingError> {
+        Err(UnsupportedTraining("train its body under several heads").into())
     }
 }
 
@@ -140,9 +141,51 @@ pub struct NetworkFailure {
 #[error("this network cannot {0}")]
 pub struct UnsupportedTraining(pub &'static str);
 
+/// Why a network did not train as it was asked to.
+#[derive(Debug, Error)]
+pub enum TrainingError {
+    /// It does not offer that.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedTraining),
+    /// Its library failed.
+    #[error(transparent)]
+    Failed(#[from] NetworkFailure),
+}
+
+/// Names samples that somebody may keep a copy of, on a GPU for example: equal names are of equal samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DataId {
+    /// Who made the samples.
+    source: u64,
+    /// Which of them: a client, and the part that it sets aside.
+    client: usize,
+    part: Option<usize>,
+}
+
+impl DataId {
+    /// Samples of which nothing is known but that they are no others.
+    #[must_use]
+    pub fn unused() -> Self {
+        Self { source: new_source(), client: 0, part: None }
+    }
+
+    /// A client's samples without the part that it sets aside, whenever its source makes them.
+    pub(crate) const fn of_client(source: u64, client: usize, part: Option<usize>) -> Self {
+        Self { source, client, part }
+    }
+}
+
+/// A number for a source of samples that no other has in this process.
+pub(crate) fn new_source() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Samples to train on.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainingData<'a> {
+    /// Their name, where they stay as they are under it: a network may keep a copy of its own.
+    pub id: Option<DataId>,
     /// Samples x features.
     pub inputs: &'a [f32],
     /// Their targets.

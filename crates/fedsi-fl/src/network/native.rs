@@ -9,7 +9,7 @@ use fedsi_random::ChaCha8Rng;
 use super::trainers::{HeadsTrainer, TrainerCache, TrainerKey};
 use super::{
     Batches, ClientNetwork, GaussianTrained, GaussianTraining, HeadSampling, NetworkFailure, PointTraining,
-    PriorPull, UnsupportedTraining,
+    PriorPull, TrainingError, UnsupportedTraining,
 };
 use crate::parameters::{Gaussian, HeadSamples, Part};
 
@@ -137,7 +137,7 @@ impl ClientNetwork for NativeNetwork {
         training: &GaussianTraining<'_>,
         gaussian: &mut Gaussian,
         batches: &mut Batches<'_>,
-    ) -> Result<GaussianTrained, UnsupportedTraining> {
+    ) -> Result<GaussianTrained, TrainingError> {
         let GaussianTraining { part, optimizer, loss, data, weight, reference, inner_steps } = *training;
         let start = mean_field(gaussian);
         let moving_reference = reference.map(mean_field);
@@ -160,7 +160,7 @@ impl ClientNetwork for NativeNetwork {
         sampling: &HeadSampling<'_>,
         head: &mut HeadSamples,
         rng: &mut ChaCha8Rng,
-    ) -> Result<f64, UnsupportedTraining> {
+    ) -> Result<f64, TrainingError> {
         let HeadSampling { data, loss, langevin, steps, discard, thin } = *sampling;
         let HeadSamples { values, samples } = head;
         let features = self.body_outputs(values, data.inputs);
@@ -184,7 +184,7 @@ impl ClientNetwork for NativeNetwork {
         values: &mut [f32],
         heads: &[f32],
         batches: &mut Batches<'_>,
-    ) -> Result<f64, UnsupportedTraining> {
+    ) -> Result<f64, TrainingError> {
         let PointTraining { part, optimizer, loss, data, .. } = *training;
         let (body, head) = (self.layout().body(), self.layout().head());
         let count = heads.len() / head.len();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::exclusion::{Exclusion, LeftOut};
-use super::robust::distance;
+use super::robust::quick_distance;
 use crate::parameters::SharedParameters;
 use crate::wire::Upload;
 
@@ -140,8 +140,8 @@ impl Admission {
         usable: &mut Vec<&Upload>,
         left_out: &mut Vec<LeftOut>,
     ) {
-        let norms: Vec<f64> =
-            usable.iter().map(|upload| distance(&upload.shared, call.shared.values())).collect();
+        let norm = |upload: &&Upload| quick_distance(&upload.shared, call.shared.values());
+        let norms: Vec<f64> = usable.iter().map(norm).collect();
         let mut sorted = norms.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         let Some(&median) = sorted.get(sorted.len().saturating_sub(1) / 2) else { return };

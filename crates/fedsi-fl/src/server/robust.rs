@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use fedsi_nn::vectorised;
+
 /// How the values that participants have for a parameter become one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RobustEstimator {
@@ -84,6 +86,30 @@ pub(crate) fn distance(values: &[f32], from: &[f32]) -> f64 {
     values.iter().zip(from).map(square).sum::<f64>().sqrt()
 }
 
+/// Strands of a sum that run side by side in vector registers.
+const STRANDS: usize = 16;
+
+/// The same up to rounding, summed in strands: an order that is fixed too, and many times faster. Where norms are only
+/// compared, not multiplied with.
+pub(crate) fn quick_distance(values: &[f32], from: &[f32]) -> f64 {
+    let square = |a: f32, b: f32| (f64::from(a) - f64::from(b)).powi(2);
+    vectorised(
+        #[inline(always)]
+        || {
+            let mut strands = [0.0_f64; STRANDS];
+            let (values, rest) = values.as_chunks::<STRANDS>();
+            let (from, rest_from) = from.as_chunks::<STRANDS>();
+            for (values, from) in values.iter().zip(from) {
+                for ((strand, &a), &b) in strands.iter_mut().zip(values).zip(from) {
+                    *strand += square(a, b);
+                }
+            }
+            let rest = rest.iter().zip(rest_from).map(|(&a, &b)| square(a, b));
+            (strands.iter().sum::<f64>() + rest.sum::<f64>()).sqrt()
+        },
+    )
+}
+
 /// The values, moved towards `from` until they are at most `clip` away; 0: as they are. What is near enough is untouched
 /// to the bit.
 pub(crate) fn clipped<'a>(values: &'a [f32], from: &[f32], clip: f64) -> Cow<'a, [f32]> {
@@ -156,6 +182,18 @@ mod tests {
 
     fn rows(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Vec<f32>>> {
         proptest::collection::vec(proptest::collection::vec(-100.0_f32..100.0, 5), count)
+    }
+
+    #[test]
+    fn the_quick_distance_is_the_distance() {
+        let row = |seed: usize| -> Vec<f32> {
+            (0..1000 + seed).map(|index| ((index * 31 + seed * 17) % 97) as f32 * 0.37).collect()
+        };
+        for (one, other) in [(row(3), row(3)), (row(0), row(5)), (row(1), row(16)), (vec![], vec![])] {
+            let other = &other[..one.len()];
+            let (exact, quick) = (distance(&one, other), quick_distance(&one, other));
+            assert!((exact - quick).abs() <= 1e-12 * exact, "{exact} {quick}");
+        }
     }
 
     proptest! {

@@ -11,10 +11,12 @@ pub use evaluate::{ClientEvaluation, Evaluation, EvaluationRequest};
 
 use crate::client::{Client, ClientError, LocalData, PersonalModel};
 use crate::client_store::{ClientStore, StoreError};
+use crate::config::ConfigError;
 use crate::coordinator::{Coordinator, RoundRecord, Snapshot, SnapshotError};
 use crate::cost::MemoryEstimate;
 use crate::error::SimulationError;
 use crate::executor::{CpuExecutor, Executor, ExecutorError, Worker};
+use crate::network::ClientNetwork;
 use crate::parameters::{Kept, Parameters};
 use crate::registry::Checked;
 use crate::server::Server;
@@ -50,9 +52,27 @@ impl Simulation {
         federation: Arc<dyn Federation>,
         make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
     ) -> Result<Self, SimulationError> {
-        refuse_too_large(config, federation.as_ref())?;
+        refuse_too_large(config, federation.as_ref(), config.threads)?;
         let (shape, task) = (federation.input_shape(), federation.task());
         let client = Client::of_config(config, shape, task, federation.target_scaling().cloned())?;
+        Self::with_client(config, federation, Arc::new(client), make)
+    }
+
+    /// The same with a network and an executor that works on up to `workers` clients at a time.
+    ///
+    /// # Errors
+    /// As [`Self::with_executor`].
+    pub fn with_network(
+        config: &Checked,
+        federation: Arc<dyn Federation>,
+        network: Arc<dyn ClientNetwork>,
+        workers: usize,
+        make: impl FnOnce(&Arc<Client>) -> Result<Box<dyn Executor>, ExecutorError>,
+    ) -> Result<Self, SimulationError> {
+        refuse_too_large(config, federation.as_ref(), workers)?;
+        let (task, scaling) = (federation.task(), federation.target_scaling().cloned());
+        let client = Client::new(config, config.procedure(), network, task, scaling, config.rules());
+        let client = client.map_err(ConfigError::Rule)?;
         Self::with_client(config, federation, Arc::new(client), make)
     }
 
@@ -172,10 +192,14 @@ pub enum JoinError {
 }
 
 /// What cannot fit into memory is refused before any of it is taken.
-fn refuse_too_large(config: &Checked, federation: &dyn Federation) -> Result<(), SimulationError> {
+fn refuse_too_large(
+    config: &Checked,
+    federation: &dyn Federation,
+    workers: usize,
+) -> Result<(), SimulationError> {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = if config.threads == 0 { cores() } else { config.threads };
-    let estimate = MemoryEstimate::of(config, federation, threads)?;
+    let workers = if workers == 0 { cores() } else { workers };
+    let estimate = MemoryEstimate::of(config, federation, workers)?;
     match crate::memory::available() {
         Some(available) => Ok(estimate.check(available)?),
         None => Ok(()),

@@ -125,7 +125,8 @@ def run(
 def resume(folder: PathLike, *, progress: Progress = None, **settings: Any) -> Result:
     """Goes on with a run that was stopped or killed: the results are those of a run that never stopped, to the bit.
 
-    ``settings`` may be those that change no result: ``threads``, ``data_dir`` where the data was moved, ``state_dir``.
+    ``settings`` may be those that change no result, or only its rounding: ``threads``, ``device``, ``data_dir`` where the data was
+    moved, ``state_dir``.
     A complete run is opened.
     """
     return Result(_native.resume_run(path_of("folder", folder), full_names(settings), observer(progress)))

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use fedsi_fl::Simulation;
 use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::cost::{WorkEstimate, memory_bytes};
-use fedsi_run::{Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run};
+use fedsi_run::{
+    ComputeDevice, Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run,
+};
 use toml::Value;
 
 use crate::CompareError;
@@ -162,6 +164,9 @@ fn check_methods(
     spec: &CompareSpec<'_>,
     data: &DataCache,
 ) -> Result<(), CompareError> {
+    if let Some(run) = planned.first() {
+        ComputeDevice::open(run.config.device)?;
+    }
     for run in planned.iter().filter(|run| run.seed == seed) {
         let federation = data.open(&run.config)?.federation;
         let config = run.config.clone().with_threads(1);

@@ -36,9 +36,10 @@ pub(crate) fn marker(spec: &CompareSpec<'_>, base: &Checked, seeds: &[u64]) -> T
     made.insert("rounds".to_owned(), whole(base.rounds));
     section.insert(MADE.to_owned(), Value::Table(made));
     let mut table = spec.given.clone();
-    // What differs from method to method, and what changes no result.
+    // What differs from method to method, and what changes no result, or only roundings.
     table.remove("method");
     table.remove("threads");
+    table.remove("device");
     table.insert(SECTION.to_owned(), Value::Table(section));
     table
 }

@@ -16,9 +16,9 @@ use std::time::Instant;
 use fedsi_fl::cost::WorkEstimate;
 use fedsi_fl::methods::Method;
 use fedsi_fl::scores::Scores;
-use fedsi_fl::{Checked, Config, Simulation};
-use fedsi_run::RunError;
+use fedsi_fl::{Checked, Config};
 use fedsi_run::settings::{DataPaths, result_settings};
+use fedsi_run::{ComputeDevice, RunError};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -236,7 +236,8 @@ impl Tuner<'_> {
     /// Trains with the held-out share left out, and scores personal models on it.
     fn trial(&self, job: &Job<'_>, threads: usize) -> Result<Scores, RunError> {
         let config = job.config.clone().with_threads(threads);
-        let mut simulation = Simulation::new(&config, self.data.open(&config)?.federation)?;
+        let device = ComputeDevice::open(config.device)?;
+        let mut simulation = device.simulation(&config, self.data.open(&config)?.federation)?;
         for _ in 0..config.rounds {
             if self.observer.wants_to_stop() {
                 let (round, rounds) = (simulation.server().round(), config.rounds);

@@ -29,6 +29,9 @@ pub enum RunError {
     /// The simulation cannot start, or cannot go on.
     #[error(transparent)]
     Simulation(SimulationError),
+    /// The GPU that was asked for cannot be used.
+    #[error("the GPU cannot be used: {0}")]
+    Device(fedsi_cuda::CudaError),
     /// The server's state cannot be saved.
     #[error("the server's parameters: {0}")]
     Client(#[from] ClientError),
@@ -83,6 +86,7 @@ impl RunError {
             | Self::Origin(_)
             | Self::States(StatesError::Owned { .. })
             | Self::Checkpoint(_)
+            | Self::Device(_)
             | Self::Federation(_) => true,
             Self::Folder(error) => error.is_bad_input(),
             Self::Simulation(error) => error.is_bad_input(),

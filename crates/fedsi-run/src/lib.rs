@@ -14,6 +14,7 @@
 pub mod checkpoint;
 mod class_scores;
 pub mod crash_points;
+mod device;
 mod disk_store;
 mod error;
 mod evaluated_client;
@@ -41,6 +42,7 @@ mod summary;
 mod tensor_file;
 
 pub use class_scores::{ClassScores, MAX_AUROC_CLASSES, MAX_CLASSES};
+pub use device::ComputeDevice;
 pub use disk_store::DiskStore;
 pub use error::RunError;
 pub use files::{Readers, WriteError, create_folder, for_owner_only, remove_file, write_for, write_whole};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedsi_fl::config::{CheckpointConfig, ModesSetting, Overrides, Weighting, WeightingName};
+use fedsi_fl::config::{CheckpointConfig, DeviceName, ModesSetting, Overrides, Weighting, WeightingName};
 use fedsi_fl::{Config, ConfigError, Registry};
 use fedsi_nn::LayerSpec;
 use toml::{Table, Value};
@@ -44,12 +44,13 @@ pub enum DataPaths {
     Ignore,
 }
 
-/// The settings that decide a run's results: without threads and checkpoints, which change nothing, without a data
-/// folder that is never read, and without the settings of other methods. What is left to the method is said.
+/// The settings that decide a run's results: without threads and checkpoints, which change nothing, without the device, which
+/// changes roundings, without a data folder that is never read, and without the settings of other methods. What is left to the method is said.
 #[must_use]
 pub fn result_settings(config: &Config, data: DataPaths) -> Config {
     let mut config = config.clone();
     config.threads = 0;
+    config.device = DeviceName::Cpu;
     config.checkpoint = CheckpointConfig::defaults();
     reset_unread(&mut config);
     if data == DataPaths::Ignore {

@@ -12,9 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::class_scores::ClassScores;
 use crate::score_details::ScoreDetails;
 
-/// What a run of this version computes on.
-pub(crate) const DEVICE: &str = "cpu";
-
 /// Clients without scores that are named one by one.
 const MAX_NAMED: usize = 5;
 

@@ -3,14 +3,17 @@
 use std::error::Error;
 
 use fedsi_compare::CompareError;
+use fedsi_cuda::CudaError;
 use fedsi_data::DataError;
 use fedsi_fl::coordinator::SnapshotError;
-use fedsi_fl::{ConfigError, StoreError};
+use fedsi_fl::executor::ExecutorError;
+use fedsi_fl::{ConfigError, SimulationError, StoreError};
 use fedsi_run::checkpoint::CheckpointError;
 use fedsi_run::saved::SavedError;
 use fedsi_run::{FolderError, RunError};
 
 const OTHER_FOLDER: &str = "choose another folder with --out";
+const LESS_GPU_MEMORY: &str = "free some of it (nvidia-smi says who has it), take fewer runs at once (--jobs), or resume with --device cpu";
 const NEW_RUN: &str = "start a new run with fedsi run";
 
 /// What the user can do about an error, where its own message does not say it.
@@ -75,6 +78,14 @@ fn fixed_remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
 fn of_run(error: &RunError) -> Option<&'static str> {
     match error {
         RunError::Folder(error) => of_folder(error),
+        RunError::Device(CudaError::OutOfMemory { .. }) => Some(LESS_GPU_MEMORY),
+        RunError::Device(_) => Some("use --device cpu, or --device auto, which falls back to it"),
+        RunError::Simulation(SimulationError::Executor(ExecutorError::Worker(error))) => {
+            error.downcast_ref::<CudaError>().map(|error| match error {
+                CudaError::OutOfMemory { .. } => LESS_GPU_MEMORY,
+                _ => "resume it, on the GPU or with --device cpu",
+            })
+        }
         RunError::Checkpoint(error) => of_checkpoint(error),
         RunError::DataChanged { .. } => {
             Some("put the data back as it was, or start a new run with fedsi run --force")

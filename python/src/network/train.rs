@@ -94,7 +94,7 @@ fn train_network<'py>(
             part,
             optimizer,
             loss,
-            data: TrainingData { inputs: &inputs, targets },
+            data: TrainingData { id: None, inputs: &inputs, targets },
             prior: prior.as_ref().map(|(mean, weights)| PriorPull { mean, weights }),
             weight_noise,
             convolution_noise,

@@ -19,6 +19,7 @@ pub(crate) fn run_failure(error: RunError) -> PyErr {
         // Asked to stop by something that left no exception behind.
         RunError::Interrupted { .. } => return PyKeyboardInterrupt::new_err(error.to_string()),
         RunError::Config(_) => (Kind::Config, ""),
+        RunError::Device(_) => (Kind::Config, "; give device=\"cpu\", or \"auto\", which falls back to it"),
         RunError::Data(_) => (Kind::Data, ""),
         RunError::DataChanged { .. } => {
             (Kind::Data, "; put the data back as it was, or start a new run with overwrite=True")

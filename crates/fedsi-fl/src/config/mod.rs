@@ -67,6 +67,9 @@ pub struct Config {
     pub rounds: usize,
     /// Threads that train clients side by side; 0: one for each core. Changes no result.
     pub threads: usize,
+    /// What clients' networks are computed on: cpu, cuda (an NVIDIA GPU), or auto, which takes a GPU where there is one that
+    /// works. A GPU's results differ from a CPU's by rounding and, where training draws noise, by other draws.
+    pub device: DeviceName,
     /// The training data.
     pub data: DataSpec,
     /// Who gets which samples.
@@ -110,6 +113,20 @@ pub struct Config {
     pub method_settings: MethodSettings,
 }
 
+/// What clients' networks are computed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceName {
+    /// The cores of this machine.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU; an error where there is none.
+    #[serde(alias = "gpu")]
+    Cuda,
+    /// A GPU where there is one that works, else the CPU, with a line that says why.
+    Auto,
+}
+
 /// What a run saves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +151,7 @@ impl Config {
             seed: 1,
             rounds: defaults.rounds,
             threads: 0,
+            device: DeviceName::Cpu,
             data: DataSpec::defaults(dataset.name(), size),
             federation: FederationConfig::defaults(&defaults.partition),
             faults: FaultsConfig::NONE,

@@ -16,6 +16,7 @@ use super::identity::{SiteIdentity, check_client, check_id};
 use super::site_results::SiteResults;
 use super::site_states::StateFiles;
 use crate::RunError;
+use crate::device::ComputeDevice;
 use crate::federation_error::FederationError;
 use crate::files::{Readers, for_owner_only, remove_temporary_in};
 use crate::folder::FolderError;
@@ -52,6 +53,8 @@ pub struct SiteFolder {
     lock: FolderLock,
     identity: SiteIdentity,
     config: Checked,
+    /// What fedsi's own layers are computed on here.
+    device: ComputeDevice,
     data: Arc<dyn Federation>,
     site: Site,
 }
@@ -95,9 +98,13 @@ impl SiteFolder {
         check_data(data.as_ref(), client, clients, config.validation.fraction)?;
         config.expect_unpooled(data.as_ref())?;
         let own_network = common.is_some();
-        let worker = match common {
-            Some(common) => Worker::new(common, Arc::clone(&data)),
-            None => Worker::of_config(&config, Arc::clone(&data))?,
+        let (device, worker) = match common {
+            Some(common) => (ComputeDevice::Cpu, Worker::new(common, Arc::clone(&data))),
+            None => {
+                let device = ComputeDevice::open(config.device)?;
+                let worker = device.worker(&config, Arc::clone(&data))?;
+                (device, worker)
+            }
         };
         let identity = SiteIdentity {
             federation,
@@ -129,7 +136,7 @@ impl SiteFolder {
         remove_temporary_in(&path)?;
         let states = StateFiles::open(&path.join("states"))?;
         let site = Site::new(&identity.federation, client, worker, Box::new(states));
-        Ok(Self { path, lock, identity, config, data, site })
+        Ok(Self { path, lock, identity, config, device, data, site })
     }
 
     /// The folder.
@@ -174,6 +181,7 @@ impl SiteFolder {
                 federation: self.data.as_ref(),
                 id: &self.identity.federation,
                 own_network: self.identity.own_network,
+                device: &self.device,
             };
             results.write(&personal)?;
         }

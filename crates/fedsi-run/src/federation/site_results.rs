@@ -14,13 +14,14 @@ use fedsi_fl::wire::Traffic;
 use super::files::write_json;
 use crate::RunError;
 use crate::class_scores::ClassScores;
+use crate::device::ComputeDevice;
 use crate::files::{Readers, create_folder, remove_file_for_good, write_streamed};
 use crate::naming::{dataset_name, target_suffixes};
 use crate::personal_file::{PersonalFiles, describe};
 use crate::predictions_file::prediction_tensors;
 use crate::predictions_table::{PREDICTIONS_TABLE, PredictionsTable};
 use crate::score_details::ScoreDetails;
-use crate::summary::{ClientCoverage, ClientScores, DEVICE, Seconds, Summary};
+use crate::summary::{ClientCoverage, ClientScores, Seconds, Summary};
 use crate::tensor_file::write_tensors;
 
 const SUMMARY: &str = "summary.json";
@@ -35,12 +36,13 @@ pub(super) struct SiteResults<'a> {
     /// The federation's id.
     pub(super) id: &'a str,
     pub(super) own_network: bool,
+    pub(super) device: &'a ComputeDevice,
 }
 
 impl SiteResults<'_> {
     /// Writes them, in place of older ones; `summary.json` comes last and goes first, so that it is never beside a half.
     pub(super) fn write(&self, personal: &Personal) -> Result<(), RunError> {
-        let Self { path, config, client, federation, id, own_network } = *self;
+        let Self { path, config, client, federation, id, own_network, device } = *self;
         let Personal { round, calibration, model, predictions, strangeness } = personal;
         let owner = model.client;
         remove_file_for_good(&path.join(SUMMARY))?;
@@ -97,8 +99,8 @@ impl SiteResults<'_> {
             epsilon: None,
             delta: None,
             peak_rss_bytes: None,
-            device: Some(DEVICE.to_owned()),
-            cpu: Some(fedsi_nn::cpu_kind().to_owned()),
+            device: Some(device.name().to_owned()),
+            cpu: Some(device.kind()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             run: Some(id.to_owned()),
             files: digests,

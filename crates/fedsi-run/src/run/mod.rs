@@ -13,6 +13,7 @@ use fedsi_fl::coordinator::RoundRecord;
 use fedsi_fl::{Checked, Simulation};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Progress};
+use crate::device::ComputeDevice;
 use crate::disk_store::{self, DiskStore};
 use crate::files::{for_owner_only, write_failed, write_whole};
 use crate::folder::{FolderError, RunFolder, remove_leftovers};
@@ -22,7 +23,7 @@ use crate::origin::{Origin, run_id};
 use crate::personal_file::{describe, save_server};
 use crate::rounds::Rounds;
 use crate::settings::settings_text;
-use crate::summary::{ClientCoverage, DEVICE, DIGESTED, Summary};
+use crate::summary::{ClientCoverage, DIGESTED, Summary};
 use crate::{RunError, evaluation_log};
 use results::{DATA_SUMMARY, Evaluated, evaluate};
 use train::train;
@@ -128,8 +129,12 @@ fn start<R>(
 ) -> Result<Completed<R>, RunError> {
     let OpenData { federation, digest } = data;
     // All that can fail comes before the old run is given up.
-    let prepared = || Ok::<_, RunError>((Simulation::new(config, federation)?, Origin::new(config, digest)?));
-    let (mut simulation, origin) = match prepared() {
+    let prepared = || {
+        let device = ComputeDevice::open(config.device)?;
+        let simulation = device.simulation(config, federation)?;
+        Ok::<_, RunError>((simulation, device, Origin::new(config, digest)?))
+    };
+    let (mut simulation, device, origin) = match prepared() {
         Ok(prepared) => prepared,
         Err(error) => {
             folder.abandon();
@@ -143,7 +148,7 @@ fn start<R>(
         disk_store::remove_states(states);
     }
     store_on_disk(&mut simulation, &origin);
-    finish_run(simulation, config, &folder, RunState::at_start(origin), observer, started, report)
+    finish_run(simulation, config, &folder, RunState::at_start(origin, device), observer, started, report)
 }
 
 fn restart<R>(
@@ -160,6 +165,7 @@ fn restart<R>(
 
 /// What a run has come to besides the federation.
 struct RunState {
+    device: ComputeDevice,
     origin: Origin,
     /// The lines of `metrics.jsonl`.
     metrics: String,
@@ -167,8 +173,8 @@ struct RunState {
 }
 
 impl RunState {
-    fn at_start(origin: Origin) -> Self {
-        Self { origin, metrics: String::new(), progress: Progress::default() }
+    fn at_start(origin: Origin, device: ComputeDevice) -> Self {
+        Self { device, origin, metrics: String::new(), progress: Progress::default() }
     }
 }
 
@@ -178,7 +184,8 @@ fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation,
         return Err(FolderError::HoldsARun { path: path.to_owned() }.into());
     }
     let OpenData { federation, digest } = data;
-    let mut simulation = Simulation::new(config, federation)?;
+    let device = ComputeDevice::open(config.device)?;
+    let mut simulation = device.simulation(config, federation)?;
     let settings = settings_text(config).map_err(|error| write_failed(path)(error.into()))?;
     let changed = |origin: &Origin| {
         let change = origin.data.change(&digest);
@@ -203,7 +210,7 @@ fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation,
         let unfit = |source| CheckpointError::Snapshot { path: file.to_owned(), source };
         simulation.restore(snapshot).map_err(unfit)?;
         tracing::info!(round, "resuming from a checkpoint");
-        Ok(RunState { origin, metrics, progress })
+        Ok(RunState { device: device.clone(), origin, metrics, progress })
     });
     if let Some(error) = refused {
         return Err(error);
@@ -227,7 +234,7 @@ fn restore(config: &Checked, data: OpenData, path: &Path) -> Result<(Simulation,
             evaluation_log::remove(path)?;
             let origin = Origin::new(config, digest.clone())?;
             store_on_disk(&mut simulation, &origin);
-            RunState::at_start(origin)
+            RunState::at_start(origin, device)
         }
     };
     Ok((simulation, state))
@@ -250,7 +257,7 @@ fn finish_run<R>(
     started: Instant,
     report: impl FnOnce(&Path, &Summary) -> R,
 ) -> Result<Completed<R>, RunError> {
-    let RunState { origin, metrics, progress } = state;
+    let RunState { device, origin, metrics, progress } = state;
     let path = folder.path();
     if config.privacy.is_on() {
         for_owner_only(path)?;
@@ -258,7 +265,7 @@ fn finish_run<R>(
     origin.write(path)?;
     origin.own_states(path)?;
     let id = run_id(config, &origin).map_err(|error| write_failed(path)(error.into()))?;
-    let progress = on_this_cpu(progress);
+    let progress = on_this_hardware(progress, device.kind());
     observer.started(&simulation, config.rounds);
     let earlier = progress.seconds.total;
     let mut rounds = Rounds::new(path, config, &origin, metrics, progress, started)?;
@@ -292,7 +299,7 @@ fn finish_run<R>(
         epsilon: simulation.server().epsilon(),
         delta: simulation.server().epsilon().map(|_| config.privacy.delta),
         peak_rss_bytes: peak_memory(),
-        device: Some(DEVICE.to_owned()),
+        device: Some(device.name().to_owned()),
         cpu: Some(progress.cpus.join(", then ")),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         run: Some(id),
@@ -301,17 +308,26 @@ fn finish_run<R>(
     complete(folder, &origin, summary, report)
 }
 
-/// Notes the kind of CPU that goes on with a run; says so where another kind began it and the last bits may differ.
-fn on_this_cpu(mut progress: Progress) -> Progress {
-    let here = fedsi_nn::cpu_kind();
-    if let Some(there) = progress.cpus.last().filter(|there| !fedsi_nn::same_bits(there, here)) {
+/// Whether two kinds of hardware ([`ComputeDevice::kind`]) give the same bits: CPUs that round alike, and the same GPU or none.
+fn same_bits(one: &str, other: &str) -> bool {
+    let parts = |kind: &str| -> (String, Option<String>) {
+        let (cpu, gpu) = kind.split_once(" with ").map_or((kind, None), |(cpu, gpu)| (cpu, Some(gpu)));
+        (cpu.to_owned(), gpu.map(str::to_owned))
+    };
+    let ((cpu, gpu), (other_cpu, other_gpu)) = (parts(one), parts(other));
+    gpu == other_gpu && fedsi_nn::same_bits(&cpu, &other_cpu)
+}
+
+/// Notes the kind of hardware that goes on with a run; says so where another kind began it and the last bits may differ.
+fn on_this_hardware(mut progress: Progress, here: String) -> Progress {
+    if let Some(there) = progress.cpus.last().filter(|there| !same_bits(there, &here)) {
         tracing::warn!(
-            "the rounds so far were computed on {there} and the rest on {here}: results may differ in the last bits from \
-             those of either alone"
+            "the rounds so far were computed on {there} and the rest on {here}: results differ from those of either alone, by \
+             rounding or, between CPU and GPU, by other random draws"
         );
     }
-    if progress.cpus.last().is_none_or(|there| there != here) {
-        progress.cpus.push(here.to_owned());
+    if progress.cpus.last().is_none_or(|there| *there != here) {
+        progress.cpus.push(here);
     }
     progress
 }

@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// Train, evaluate and report one method on one dataset.
     #[command(args_override_self = true)]
     Run(RunArguments),
-    /// Resume a run that was stopped or killed; results are bit-identical.
+    /// Resume a run that was stopped or killed; on the same device results are bit-identical.
     Resume(ResumeArguments),
     /// Compare methods on one dataset over several seeds; an interrupted comparison is resumed.
     ///
@@ -128,6 +128,9 @@ pub(crate) struct ResumeArguments {
     /// Threads; 0 for one a core. Changes no result.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) threads: Option<i64>,
+    /// What networks are computed on from here: cpu, cuda or auto. Unless said, what the run began on.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
 }
 
 #[derive(Debug, Args)]

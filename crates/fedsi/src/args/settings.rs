@@ -57,6 +57,9 @@ pub(crate) struct Settings {
     /// Threads; 0 for one a core. Changes no result.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) threads: Option<i64>,
+    /// What networks are computed on: cpu, cuda or auto (a GPU where there is one).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
     /// Folder for what clients keep between rounds, for clients too many to hold in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
@@ -152,6 +155,7 @@ impl Settings {
             ("training.learning_rate", self.lr.map(Value::Float)),
             ("seed", whole(self.seed)),
             ("threads", whole(self.threads)),
+            ("device", text(&self.device)),
         ];
         all.extend(flags.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         Ok(all)

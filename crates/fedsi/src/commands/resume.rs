@@ -24,6 +24,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, screen: &Screen, json: bool) -
         saved: true,
         data_dir: arguments.data_dir.clone(),
         threads: arguments.threads,
+        device: arguments.device.clone(),
         state_dir: arguments.state_dir.clone(),
         ..Settings::default()
     };

@@ -104,8 +104,9 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     let seconds = summary.seconds;
     writeln!(
         text,
-        "time: {:.1} s (training {:.1}, {}evaluation {:.1})\ntraffic: {} up, {} down{}",
+        "time: {:.1} s{} (training {:.1}, {}evaluation {:.1})\ntraffic: {} up, {} down{}",
         seconds.total,
+        device_words(summary),
         seconds.train,
         if summary.posterior.is_some_and(|posterior| posterior.laplace.is_some()) {
             format!("posteriors {:.1}, ", seconds.posterior)
@@ -121,6 +122,14 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     writeln!(text, "\nfiles:  {}", path.display())?;
     writeln!(text, "report: {}", report.display())?;
     Ok(text)
+}
+
+/// ` on x86-64 AVX2+FMA with NVIDIA H200`, where it was not the CPU alone.
+fn device_words(summary: &Summary) -> String {
+    match &summary.cpu {
+        Some(kind) if kind.contains(" with ") => format!(" on {kind}"),
+        _ => String::new(),
+    }
 }
 
 /// Excluded updates, skipped rounds and the privacy guarantee: a line each, where there is any.

@@ -8,6 +8,7 @@ mod changed;
 mod commands;
 mod compare;
 mod compare_external;
+mod device;
 mod faults;
 mod fetch;
 mod folders;

@@ -1,4 +1,4 @@
-"""Runs fedsi, PyTorch and JAX in turns on every case and prints the best time of each side by side.
+"""Runs fedsi, PyTorch and JAX in turns, on the CPU or a GPU, on every case and prints the best time of each side by side.
 
 The turns alternate (fedsi, torch, jax, fedsi, ...) so that a slow minute of the machine meets all of them, and
 every turn is a fresh process. Called by `run`, which sees to the environment and the build.
@@ -17,18 +17,26 @@ HERE = Path(__file__).parent
 THREADS = len(os.sched_getaffinity(0))
 
 
-def commands(fedsi, case, repeats):
-    """The command of every peer; each prints one JSON line on stdout."""
+def commands(fedsi, case, repeats, device):
+    """The command of every peer, with what it adds to the environment; each prints one JSON line on stdout."""
     shared = ["--case", case, "--repeats", str(repeats)]
+    own = [fedsi, "round", *shared, "--threads", str(THREADS), "--device", device]
+    torch = [sys.executable, str(HERE / "torch_fedavg.py"), *shared, "--device", device]
+    jax = [sys.executable, str(HERE / "jax_fedavg.py"), *shared]
+    if device == "cpu":
+        return {"fedsi": (own, {}), "torch": (torch, {}), "jax": (jax, {})}
+    # On a GPU JAX's products are TF32 unless it is told otherwise; fedsi's are f32.
+    jax += ["--batching", "vmap"]
     return {
-        "fedsi": [fedsi, "round", *shared, "--threads", str(THREADS)],
-        "torch": [sys.executable, str(HERE / "torch_fedavg.py"), *shared],
-        "jax": [sys.executable, str(HERE / "jax_fedavg.py"), *shared],
+        "fedsi": (own, {}),
+        "torch": (torch, {}),
+        "jax": (jax, {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}),
+        "jax tf32": (jax, {}),
     }
 
 
-def measure(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+def measure(command, environment):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}")
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -55,6 +63,8 @@ def main():
     parser.add_argument("--results", type=Path, required=True, help="where every turn's JSON goes")
     parser.add_argument("--quick", action="store_true", help="the small cases only, fewer repeats")
     parser.add_argument("--case", action="append", choices=list(CASES), help="this case only; may be repeated")
+    parser.add_argument("--turns", type=int, help="how often each is started; two or three times unless said")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--without-jax", action="store_true", help="leave JAX out")
     options = parser.parse_args()
     wanted = options.case or [case.name for case in CASES.values() if not (options.quick and case.is_large)]
@@ -64,17 +74,19 @@ def main():
     for case in cases:
         name = case.name
         turns, repeats = (2, 3) if options.quick else (2, 2) if case.is_large else (3, 5)
+        turns = options.turns or turns
         for turn in range(turns):
-            for peer, command in commands(options.fedsi, name, repeats).items():
-                if peer == "jax" and options.without_jax:
+            for peer, (command, environment) in commands(options.fedsi, name, repeats, options.device).items():
+                if peer.startswith("jax") and options.without_jax:
                     continue
-                measured = measure(command)
+                measured = measure(command, environment)
                 results[name].setdefault(peer, []).append(measured)
                 print(f"{name} turn {turn + 1}/{turns}: {peer} {measured['seconds_best']:.4f} s", file=sys.stderr)
 
     options.results.parent.mkdir(parents=True, exist_ok=True)
     options.results.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"One FedAvg round, seconds, best of all turns, {THREADS} cores\n\n{table(results)}\n")
+    device = results[cases[0].name]["fedsi"][0].get("device", "cpu")
+    print(f"One FedAvg round, seconds, best of all turns, {THREADS} cores, {device}\n\n{table(results)}\n")
     print(f"every turn: {options.results}")
 
 

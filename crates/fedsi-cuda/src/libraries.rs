@@ -37,7 +37,7 @@ impl CudaLibrary {
 
     const fn what_for(self) -> &'static str {
         match self {
-            Self::Driver => "CUDA's driver: it comes with NVIDIA's driver for the GPU",
+            Self::Driver => "the NVIDIA driver",
             Self::Compiler => "CUDA's run-time compiler: part of the CUDA toolkit 12 or 13",
             Self::Blas => "CUDA's linear algebra: part of the CUDA toolkit 12 or 13",
             Self::Solver => "CUDA's factorisations: part of the CUDA toolkit 12 or 13",

@@ -150,8 +150,6 @@ impl Device {
     /// does it.
     pub(crate) fn algebra(&self) -> Option<&Arc<CudaAlgebra>> {
         let made = || {
-            CudaLibrary::Blas.find()?;
-            CudaLibrary::Solver.find()?;
             let compile = |source: &str, entry: &str| {
                 let code = self.compiler.machine_code(source)?;
                 let module = self.context.load_module(Ptx::from_binary(code));

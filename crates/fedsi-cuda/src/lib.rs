@@ -1,5 +1,6 @@
 //! Clients' work on an NVIDIA GPU.
 
+mod activation;
 pub mod algebra;
 mod arena;
 mod batcher;

@@ -18,6 +18,7 @@ use fedsi_bayes::{LinearAlgebra, NormalMatrix, PosteriorError, Projector, Single
 pub use self::lane::Compile;
 use self::lane::{Lane, Shared};
 use crate::error::CudaError;
+use crate::libraries::CudaLibrary;
 
 /// Multiplications on one core below which copies and launches cost more than they save: some 10 ms of work.
 const LEAST_MULTIPLICATIONS: f64 = 2e8;
@@ -39,15 +40,8 @@ impl CudaAlgebra {
     /// # Errors
     /// cuBLAS or cuSOLVER are not on this machine; a kernel that does not compile.
     pub fn new(context: Arc<CudaContext>, compile: Compile<'_>) -> Result<Self, CudaError> {
-        // SAFETY: both only look whether a library can be opened; opening CUDA's libraries runs no code of others.
-        let present =
-            unsafe { [cudarc::cublas::sys::is_culib_present(), cudarc::cusolver::sys::is_culib_present()] };
-        for (library, present) in ["libcublas", "libcusolver"].into_iter().zip(present) {
-            if !present {
-                let tried = "the loader's folders: set LD_LIBRARY_PATH to CUDA's".to_owned();
-                return Err(CudaError::Library { library, what_for: "posteriors in f64", tried });
-            }
-        }
+        CudaLibrary::Blas.find()?;
+        CudaLibrary::Solver.find()?;
         let shared = Arc::new(Shared::new(context, compile)?);
         Ok(Self { shared, least_multiplications: LEAST_MULTIPLICATIONS, least_size: LEAST_SIZE })
     }

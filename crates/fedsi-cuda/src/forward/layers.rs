@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use fedsi_nn::{LayerSpec, Network, PoolSpec};
 
+use crate::activation::activation_name;
+
 /// A layer that changes values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layer {
@@ -64,7 +66,6 @@ fn work_of(spec: &LayerSpec, shape: &[usize]) -> Option<(Work, Vec<usize>)> {
         (name, vec![out, side(shape[1]), side(shape[2])])
     };
     let pool = |PoolSpec { window, stride }: PoolSpec| windows(shape[0], window, stride, 0);
-    let activation = |name: &str| Some((Work::Activation(name.to_owned()), shape.to_vec()));
     match *spec {
         LayerSpec::Linear(outputs) => Some((Work::Linear, vec![outputs])),
         LayerSpec::Conv(conv) => {
@@ -79,13 +80,13 @@ fn work_of(spec: &LayerSpec, shape: &[usize]) -> Option<(Work, Vec<usize>)> {
             let (name, after) = pool(spec);
             Some((Work::AveragePool(name), after))
         }
-        LayerSpec::Relu => activation("Relu"),
-        LayerSpec::LeakyRelu(slope) => activation(&format!("LeakyRelu<{}>", (slope as f32).to_bits() as i32)),
-        LayerSpec::Tanh => activation("Tanh"),
-        LayerSpec::Sigmoid => activation("Sigmoid"),
-        LayerSpec::Silu => activation("Silu"),
-        LayerSpec::Softplus => activation("Softplus"),
-        LayerSpec::Gelu => activation("Gelu"),
+        LayerSpec::Relu
+        | LayerSpec::LeakyRelu(_)
+        | LayerSpec::Tanh
+        | LayerSpec::Sigmoid
+        | LayerSpec::Silu
+        | LayerSpec::Softplus
+        | LayerSpec::Gelu => Some((Work::Activation(activation_name(spec)?), shape.to_vec())),
         LayerSpec::Flatten | LayerSpec::Identity => None,
     }
 }

@@ -88,6 +88,9 @@ impl CudaNetwork {
         inputs: &[f32],
     ) -> Result<Vec<Vec<f32>>, CudaError> {
         let (count, width) = (heads.len() / self.network.layout().head().len(), self.network.outputs());
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let features = self.forward_rows(ForwardKey::Features, values, inputs)?;
         let joined = self.network.join_heads(heads);
         let outputs = self.forward_rows(ForwardKey::Heads(count), &joined, &features)?;

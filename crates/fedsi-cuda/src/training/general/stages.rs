@@ -2,6 +2,8 @@
 
 use fedsi_nn::{ConvSpec, LayerSpec, Network, PoolSpec};
 
+use crate::activation::activation_name;
+
 /// A stage: what lies between two neighbouring slots of activations. Stage `i` reads slot `i` and writes slot `i + 1`.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
@@ -41,20 +43,6 @@ pub(super) struct Slot {
 pub(super) enum Layout {
     Interleaved,
     Image { padding: usize },
-}
-
-/// The name of an activation's struct in `kernels/activation.cuh`.
-fn function_name(spec: &LayerSpec) -> Option<String> {
-    Some(match spec {
-        LayerSpec::Relu => "Relu".to_owned(),
-        LayerSpec::LeakyRelu(slope) => format!("LeakyRelu<{}>", (*slope as f32).to_bits() as i32),
-        LayerSpec::Tanh => "Tanh".to_owned(),
-        LayerSpec::Sigmoid => "Sigmoid".to_owned(),
-        LayerSpec::Silu => "Silu".to_owned(),
-        LayerSpec::Softplus => "Softplus".to_owned(),
-        LayerSpec::Gelu => "Gelu".to_owned(),
-        _ => return None,
-    })
 }
 
 /// Whether a layer can apply this activation to its outputs and forget what went in.
@@ -127,7 +115,7 @@ pub(super) fn stages(network: &Network) -> (Vec<Stage>, Vec<Slot>) {
             | LayerSpec::Sigmoid
             | LayerSpec::Silu
             | LayerSpec::Softplus
-            | LayerSpec::Gelu => Work::Activation(function_name(spec).unwrap_or_default()),
+            | LayerSpec::Gelu => Work::Activation(activation_name(spec).unwrap_or_default()),
             // Left out above: they change no value.
             LayerSpec::Flatten | LayerSpec::Identity => {
                 next += 1;
@@ -135,7 +123,7 @@ pub(super) fn stages(network: &Network) -> (Vec<Stage>, Vec<Slot>) {
             }
         };
         taken += usize::from(function.is_some());
-        let function = function.and_then(function_name).unwrap_or_else(|| "Identity".to_owned());
+        let function = function.and_then(activation_name).unwrap_or_else(|| "Identity".to_owned());
         stages.push(Stage { work, function, layer });
         shapes.push(shape.clone());
         next += taken;

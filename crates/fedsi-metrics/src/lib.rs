@@ -2,7 +2,7 @@
 //!
 //! Classification: [`Predictions`] is a checked view of class probabilities and labels; from it come the
 //! [`ClassificationScores`] (accuracy, ECE beside its noise floor, MCE, Brier, NLL, AURC), the [`ReliabilityTable`] behind
-//! a reliability diagram, the [`ClassCounts`] of every class, the [`ConfusionMatrix`], 95%
+//! a reliability diagram, the noise floor of MCE from its bins ([`mce_floor()`]), the [`ClassCounts`] of every class, the [`ConfusionMatrix`], 95%
 //! [`Intervals`] by resampling clients, the entropy of every row and the [`RiskCoverage`] curve.
 //! [`auroc`] measures how well a score separates two groups (right from wrong, seen from unseen classes), [`aurc`] how
 //! well one ranks errors, and [`cross_fitted`] judges a threshold where it was not found. [`conformal_set`] and its
@@ -34,6 +34,7 @@ mod conformal;
 mod confusion;
 mod ece_floor;
 mod error;
+mod mce_floor;
 mod normal;
 mod paired;
 mod predictions;
@@ -59,6 +60,7 @@ pub use conformal::{
 pub use confusion::{ConfusionMatrix, most_frequent};
 pub use ece_floor::EceFloor;
 pub use error::MetricsError;
+pub use mce_floor::mce_floor;
 pub use normal::HALF_WIDTH_95;
 pub use paired::{MIN_PAIRS, PairedTest, holm, paired_t_test};
 pub use predictions::{PredictionRow, Predictions, ROW_SUM_TOLERANCE};

@@ -10,6 +10,7 @@
 //! - `method_runs`, `comparison`: the page of several methods, from the folders of their runs.
 //! - `script_data`: what the page's script needs to show one client.
 //! - `calibration_page`: the page of predictions from a file, without a run.
+//! - [`figures`]: figures for papers from plain data, as SVG text.
 //! - `links`: addresses on a page; `output`: writes a page and its plots.
 
 mod calibration_page;
@@ -51,6 +52,7 @@ pub use comparison::write_comparison;
 pub use error::ReportError;
 pub use folder::RunFiles;
 pub use output::PdfPlots;
+pub use plots::figures;
 pub use run_verdict::{interval_note, run_verdict};
 
 /// Makes `report.html` and `plots/` in the folder of a run that is complete but for its summary. Returns the page's

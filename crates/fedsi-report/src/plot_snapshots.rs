@@ -40,7 +40,14 @@ fn run(predictions: Predictions, report_data: ReportData) -> RunFiles {
         .scores()
     };
     let clients: Vec<ClientScores> = (0..3)
-        .map(|id| ClientScores { id, name: None, samples: each, problem: None, scores: part(id) })
+        .map(|id| ClientScores {
+            id,
+            name: None,
+            samples: each,
+            problem: None,
+            novel: false,
+            scores: part(id),
+        })
         .collect();
     let mut summary = json!({
         "method": "fedsi", "dataset": "digits", "size": "small", "seed": 1, "rounds": 4, "clients": clients,

@@ -36,6 +36,8 @@ const VARIABLES: [(&str, &str); 8] = [
 
 /// The largest side of a plot: every plot keeps its own far below, whatever it shows, and none is drawn beyond.
 const MAX_SIDE: u32 = 1_600;
+/// The same of a figure that is text alone: pixels cost nothing.
+const MAX_FIGURE_SIDE: u32 = 4_000;
 
 /// Pixels of a PNG for each of a plot's units.
 const PNG_SCALE: u32 = 2;
@@ -93,13 +95,8 @@ pub(crate) struct Drawing {
 /// Draws a plot. `about` is what it shows, for those who do not see it. A `live` one is redrawn by the
 /// page's script for the client that is chosen.
 pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> Result<Drawing, ReportError> {
-    let size = plot.size();
-    if size.0 > MAX_SIDE || size.1 > MAX_SIDE {
-        let reason = format!("{name} would be {} x {} pixels, at most {MAX_SIDE} are drawn", size.0, size.1);
-        return Err(ReportError::Drawing(reason));
-    }
-    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-        .map_err(|_| ReportError::Drawing("the built-in font cannot be read".to_owned()))?;
+    let size = checked_size(name, plot, MAX_SIDE)?;
+    letters()?;
     let (whole, panels) = vector(plot, false, true)?;
     let inline = if live {
         let (frame, _) = vector(plot, false, false)?;
@@ -121,6 +118,29 @@ pub(super) fn drawing(name: &str, about: &str, live: bool, plot: &impl Plot) -> 
     })
 }
 
+/// A plot as the text of an SVG file of its own, on white, without the other forms.
+pub(super) fn paper_svg(name: &str, plot: &impl Plot) -> Result<String, ReportError> {
+    checked_size(name, plot, MAX_FIGURE_SIDE)?;
+    letters()?;
+    vector(plot, true, true).map(|(svg, _)| svg)
+}
+
+/// The size of a plot, whose sides are not larger than that.
+fn checked_size(name: &str, plot: &impl Plot, most: u32) -> Result<(u32, u32), ReportError> {
+    let size = plot.size();
+    if size.0 > most || size.1 > most {
+        let reason = format!("{name} would be {} x {} pixels, at most {most} are drawn", size.0, size.1);
+        return Err(ReportError::Drawing(reason));
+    }
+    Ok(size)
+}
+
+/// Makes the built-in font known.
+fn letters() -> Result<(), ReportError> {
+    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
+        .map_err(|_| ReportError::Drawing("the built-in font cannot be read".to_owned()))
+}
+
 fn vector(plot: &impl Plot, paper: bool, series: bool) -> Result<(String, Vec<Panel>), ReportError> {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, plot.size()).into_drawing_area();
@@ -134,7 +154,7 @@ fn vector(plot: &impl Plot, paper: bool, series: bool) -> Result<(String, Vec<Pa
 }
 
 /// Text without the characters that XML 1.0 forbids, which no escape allows either: a name may hold any.
-fn valid_xml(text: String) -> String {
+pub(super) fn valid_xml(text: String) -> String {
     let is_valid = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
     if text.chars().all(is_valid) {
         return text;

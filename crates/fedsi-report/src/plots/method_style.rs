@@ -55,7 +55,18 @@ impl MethodStyle {
         pen: Pen,
         points: &[(i32, i32)],
     ) -> Result<(), ReportError> {
-        let stroke = pen.stroke(self.colour(), 2.0);
+        self.line_of_width(area, pen, points, 2.0)
+    }
+
+    /// The same, thinner or thicker.
+    pub(super) fn line_of_width<DB: DrawingBackend>(
+        self,
+        area: &DrawingArea<DB, Shift>,
+        pen: Pen,
+        points: &[(i32, i32)],
+        width: f64,
+    ) -> Result<(), ReportError> {
+        let stroke = pen.stroke(self.colour(), width);
         let Some((on, off)) = self.dash() else {
             return area.draw(&PathElement::new(points.to_vec(), stroke)).map_err(failed);
         };

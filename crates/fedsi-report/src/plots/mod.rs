@@ -5,6 +5,7 @@ mod calibration;
 mod canvas;
 mod compare;
 mod differences;
+pub mod figures;
 mod forest;
 mod heatmap;
 mod histograms;

@@ -1,0 +1,380 @@
+//! A score of some methods over the values of a setting: a panel a dataset, a line a method.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::super::canvas::{INK, LINE, Panel, Pen, Plot, SOFT};
+use super::super::method_style::{LETTER_WIDTH, LINE_HEIGHT, MethodStyle, NAME_LETTERS};
+use super::axis::{Axis, Place, Spread};
+use super::unit_area::{UnitArea, standalone};
+use super::{MOST_COLUMNS, MOST_METHODS, MOST_PANELS, Unit, WIDTH, check_count, refused};
+use crate::ReportError;
+use fedsi_data::shortened;
+
+/// Lines over the same values in all panels, with one legend above them.
+///
+/// Methods differ by colour, dash and marker; the highlighted one is thicker and drawn last. Beside each other where they share
+/// a value, so that their intervals do not cover each other. What lies far from the others is written above or below the
+/// panel, in a row a method, with an arrow in its colour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodLines {
+    /// What the figure shows, in a few words: not drawn, but the title of the file.
+    pub title: String,
+    /// Names of the methods, 1 to [`MOST_METHODS`]; 28 letters of each are drawn.
+    pub methods: Vec<String>,
+    /// The place in `methods` of the one that is drawn thicker.
+    pub highlighted: Option<usize>,
+    /// Below the panels: the setting, with its unit.
+    pub x_axis: String,
+    /// The setting's values, ascending.
+    pub x: Vec<SettingValue>,
+    /// 1 to [`MOST_PANELS`].
+    pub panels: Vec<LinePanel>,
+    /// Panels beside each other, 1 to [`MOST_COLUMNS`]; two are readable on a small screen.
+    pub columns: usize,
+}
+
+/// A value of the setting on the axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingValue {
+    /// Where it lies: distances on the axis are those of the values.
+    pub value: f64,
+    /// As it is written: `3%`.
+    pub label: String,
+}
+
+/// One panel of a [`MethodLines`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinePanel {
+    /// Above it: the dataset.
+    pub title: String,
+    /// Below its title: the score.
+    pub axis: String,
+    /// How its values are written.
+    pub unit: Unit,
+    /// Those that it has.
+    pub lines: Vec<MethodLine>,
+}
+
+/// One method's line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodLine {
+    /// The place of its method in the figure's `methods`.
+    pub method: usize,
+    /// A point for each of the figure's values, where there is one.
+    pub points: Vec<Option<LinePoint>>,
+}
+
+/// One point of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinePoint {
+    /// The score; NaN is no point.
+    pub value: f64,
+    /// An interval around it.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Title and name of the axis above a panel.
+const HEAD: f64 = 44.0;
+const HEIGHT: f64 = 180.0;
+/// Labels and the name of the axis below it, and some air.
+const FOOT: f64 = 56.0;
+/// The narrowest panel, its margins included.
+const PANEL: f64 = 240.0;
+/// Left for labels, and right.
+const MARGIN: (f64, f64) = (50.0, 10.0);
+/// Between the ends of the axis and its first and last value.
+const INSET: f64 = 14.0;
+const LABELS: usize = 5;
+/// Line and mark of an entry of the legend, before its name.
+const KEY: f64 = 40.0;
+/// How far points of two methods at the same value lie apart, at most; and those of the first and the last.
+const APART: f64 = 5.0;
+const ALL_APART: f64 = 24.0;
+/// The height of a row for values that lie beyond a panel, and the width of such a value.
+const BEYOND: f64 = 19.0;
+const BEYOND_WIDTH: f64 = 48.0;
+
+impl MethodLines {
+    /// The figure as the text of an SVG file.
+    ///
+    /// # Errors
+    /// [`ReportError::Drawing`] for numbers of methods, panels or columns that are not drawn, values that do not ascend,
+    /// and lines of unknown methods or without a place for every value.
+    pub fn svg(&self) -> Result<String, ReportError> {
+        check_count(&self.title, self.methods.len(), MOST_METHODS, "methods")?;
+        check_count(&self.title, self.panels.len(), MOST_PANELS, "panels")?;
+        check_count(&self.title, self.columns, MOST_COLUMNS, "columns of panels")?;
+        check_count(&self.title, self.x.len(), MOST_METHODS, "values of its setting")?;
+        let ascend = self.x.windows(2).all(|pair| pair[0].value < pair[1].value);
+        if !ascend || self.x.iter().any(|x| !x.value.is_finite()) {
+            return Err(refused(&self.title, "has values of its setting that are not finite and ascending"));
+        }
+        let methods = self.methods.len();
+        if let Some(place) = self.highlighted.filter(|&place| place >= methods) {
+            return Err(refused(&self.title, &format!("highlights method {place} of {methods}")));
+        }
+        for (panel, line) in
+            self.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)))
+        {
+            let (title, points, values) = (&panel.title, line.points.len(), self.x.len());
+            if line.method >= methods {
+                let found =
+                    format!("has a line of method {} of {methods} in its panel \"{title}\"", line.method);
+                return Err(refused(&self.title, &found));
+            }
+            if points != values {
+                let found =
+                    format!("has a line of {points} points in its panel \"{title}\", expected {values}");
+                return Err(refused(&self.title, &found));
+            }
+        }
+        standalone(self, &self.title, &self.about())
+    }
+
+    /// What it shows, for those who do not see it: every value in words.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let panels = self.panels.iter().map(|panel| {
+            let lines = panel.lines.iter().map(|line| {
+                let points = self.x.iter().zip(&line.points).filter_map(|(x, point)| {
+                    let point = (*point)?;
+                    let interval = point.interval.map_or(String::new(), |[low, high]| {
+                        format!(" ({} to {})", panel.unit.exact(low), panel.unit.exact(high))
+                    });
+                    Some(format!("{}{interval} at {}", panel.unit.exact(point.value), x.label))
+                });
+                let name = self.methods.get(line.method).map_or("", String::as_str);
+                format!("{name} {}", points.collect::<Vec<_>>().join(", "))
+            });
+            format!("{}, {}: {}", panel.title, panel.axis, lines.collect::<Vec<_>>().join("; "))
+        });
+        format!("{}, over {}. {}.", self.title, self.x_axis, panels.collect::<Vec<_>>().join(". "))
+    }
+
+    /// The highlighted method has the first style, the others the following ones in their order.
+    fn style(&self, method: usize) -> MethodStyle {
+        MethodStyle::of(match self.highlighted {
+            Some(first) if method == first => 0,
+            Some(first) if method < first => method + 1,
+            _ => method,
+        })
+    }
+
+    fn beside(&self) -> usize {
+        self.columns.min(self.panels.len()).max(1)
+    }
+
+    fn panel_width(&self) -> f64 {
+        (WIDTH / self.beside() as f64).max(PANEL)
+    }
+
+    fn width(&self) -> f64 {
+        self.panel_width() * self.beside() as f64
+    }
+
+    /// Entries of the legend beside each other, and the width of each.
+    fn legend_columns(&self) -> (usize, f64) {
+        let longest =
+            self.methods.iter().map(|name| name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
+        let entry = KEY + LETTER_WIDTH * longest as f64 + 10.0;
+        let columns = ((self.width() / entry).floor() as usize).clamp(1, self.methods.len().max(1));
+        (columns, self.width() / columns as f64)
+    }
+
+    fn legend_height(&self) -> f64 {
+        (LINE_HEIGHT + 4.0) * self.methods.len().div_ceil(self.legend_columns().0) as f64 + 8.0
+    }
+
+    fn draw_legend<DB: DrawingBackend>(&self, on: &UnitArea<'_, DB>) -> Result<(), ReportError> {
+        let (columns, width) = self.legend_columns();
+        for (place, name) in self.methods.iter().enumerate() {
+            let left = width * (place % columns) as f64 + 4.0;
+            let middle = (LINE_HEIGHT + 4.0) * ((place / columns) as f64 + 0.5);
+            let ends = [on.px((left, middle)), on.px((left + KEY - 8.0, middle))];
+            let style = self.style(place);
+            style.line_of_width(on.area, on.pen, &ends, self.line_width(place))?;
+            style.mark(on.area, on.pen, on.px((left + 0.5 * (KEY - 8.0), middle)))?;
+            on.words(&shortened(name, NAME_LETTERS), INK, HPos::Left, (left + KEY, middle))?;
+        }
+        Ok(())
+    }
+
+    fn line_width(&self, method: usize) -> f64 {
+        if self.highlighted == Some(method) { 4.0 } else { 1.6 }
+    }
+
+    /// Where a value of the setting lies between the ends of a panel.
+    fn x_at(&self, value: f64, (from, to): (f64, f64)) -> f64 {
+        let low = self.x.first().map_or(0.0, |x| x.value);
+        let high = self.x.last().map_or(1.0, |x| x.value);
+        if high <= low {
+            return f64::midpoint(from, to);
+        }
+        from + INSET + (value - low) / (high - low) * (to - from - 2.0 * INSET)
+    }
+
+    /// The range of a panel: always that of the highlighted method.
+    fn axis(&self, panel: &LinePanel) -> Axis {
+        let spreads = |line: &MethodLine| -> Vec<Spread> {
+            line.points.iter().flatten().map(|point| (point.value, point.interval)).collect()
+        };
+        let all: Vec<Spread> = panel.lines.iter().flat_map(spreads).collect();
+        let kept = panel.lines.iter().filter(|line| self.highlighted == Some(line.method));
+        let kept: Vec<Spread> = kept.flat_map(spreads).collect();
+        Axis::around(&all, &kept, panel.unit, (0.0, 1.0))
+    }
+
+    /// The lines of a panel with a point on that side of it.
+    fn beyond(&self, panel: &LinePanel, side: Place) -> Vec<usize> {
+        let axis = self.axis(panel);
+        let is_there =
+            |line: &MethodLine| line.points.iter().flatten().any(|point| axis.place(point.value) == side);
+        (0..panel.lines.len()).filter(|&place| is_there(&panel.lines[place])).collect()
+    }
+
+    /// Room above and below every panel for values beyond it: as much as one of them needs.
+    fn beyond_heights(&self) -> (f64, f64) {
+        let most = |side: Place| {
+            let rows = self.panels.iter().map(|panel| self.beyond(panel, side).len()).max();
+            BEYOND * rows.unwrap_or(0) as f64
+        };
+        (most(Place::Above), most(Place::Below))
+    }
+
+    fn panel_height(&self) -> f64 {
+        let (above, below) = self.beyond_heights();
+        HEAD + above + HEIGHT + below + FOOT
+    }
+
+    fn draw_panel<DB: DrawingBackend>(
+        &self,
+        on: &UnitArea<'_, DB>,
+        panel: &LinePanel,
+        (left, top): (f64, f64),
+    ) -> Result<(), ReportError> {
+        let ends = (left + MARGIN.0, left + self.panel_width() - MARGIN.1);
+        let (above, below) = self.beyond_heights();
+        let first = top + HEAD + above;
+        let last = first + HEIGHT;
+        let foot = last + below;
+        on.heading(&panel.title, (ends.0, top + 12.0))?;
+        on.words(&panel.axis, SOFT, HPos::Left, (ends.0, top + 30.0))?;
+        let axis = self.axis(panel).between(last, first);
+        for (value, words) in axis.ticks(LABELS) {
+            let y = axis.at(value);
+            on.line((ends.0, y), (ends.1, y), LINE, 1.0)?;
+            on.words(&words, SOFT, HPos::Right, (ends.0 - 6.0, y))?;
+        }
+        on.line((ends.0, foot), (ends.1, foot), SOFT, 1.0)?;
+        for x in &self.x {
+            let at = self.x_at(x.value, ends);
+            on.line((at, foot), (at, foot + 4.0), SOFT, 1.0)?;
+            on.words(&x.label, SOFT, HPos::Center, (at, foot + 14.0))?;
+        }
+        on.words(&self.x_axis, INK, HPos::Center, (f64::midpoint(ends.0, ends.1), foot + 34.0))?;
+        for (row, place) in self.beyond(panel, Place::Above).into_iter().enumerate() {
+            let middle = first - BEYOND * (row as f64 + 0.5);
+            self.draw_beyond(on, panel, (place, Place::Above), ends, middle)?;
+        }
+        for (row, place) in self.beyond(panel, Place::Below).into_iter().enumerate() {
+            let middle = last + BEYOND * (row as f64 + 0.5) + 1.0;
+            self.draw_beyond(on, panel, (place, Place::Below), ends, middle)?;
+        }
+        self.draw_lines(on, panel, &axis, ends)
+    }
+
+    /// The values of one line that lie beyond a panel: its mark and an arrow at the left, and the numbers.
+    fn draw_beyond<DB: DrawingBackend>(
+        &self,
+        on: &UnitArea<'_, DB>,
+        panel: &LinePanel,
+        (place, side): (usize, Place),
+        ends: (f64, f64),
+        middle: f64,
+    ) -> Result<(), ReportError> {
+        let (line, axis) = (&panel.lines[place], self.axis(panel));
+        let style = self.style(line.method);
+        style.mark(on.area, on.pen, on.px((ends.0 - 34.0, middle)))?;
+        let down = if side == Place::Below { 1.0 } else { -1.0 };
+        on.arrow((ends.0 - 18.0, middle + 4.0 * down), (0.0, down), Some(style.colour()))?;
+        let mut free = f64::NEG_INFINITY;
+        for (x, point) in self.x.iter().zip(&line.points) {
+            let Some(point) = point.filter(|point| axis.place(point.value) == side) else { continue };
+            let at = self.x_at(x.value, ends);
+            // Where values are too near each other only some are written; `about` has them all.
+            if at < free {
+                continue;
+            }
+            free = at + BEYOND_WIDTH - 1.0;
+            on.words(&panel.unit.short(point.value), SOFT, HPos::Center, (at, middle))?;
+        }
+        Ok(())
+    }
+
+    fn draw_lines<DB: DrawingBackend>(
+        &self,
+        on: &UnitArea<'_, DB>,
+        panel: &LinePanel,
+        axis: &Axis,
+        ends: (f64, f64),
+    ) -> Result<(), ReportError> {
+        // The highlighted one last: above the others.
+        let mut order: Vec<(usize, &MethodLine)> = panel.lines.iter().enumerate().collect();
+        order.sort_by_key(|(_, line)| self.highlighted == Some(line.method));
+        let between = panel.lines.len().saturating_sub(1) as f64;
+        let apart = (ALL_APART / between.max(1.0)).min(APART);
+        for (place, line) in order {
+            let shift = apart * (place as f64 - 0.5 * between);
+            let style = self.style(line.method);
+            let points: Vec<Option<(f64, f64, LinePoint)>> = self
+                .x
+                .iter()
+                .zip(&line.points)
+                .map(|(x, point)| match ((*point)?, axis.place((*point)?.value)) {
+                    (point, Place::Inside(y)) if !point.value.is_nan() => {
+                        Some((self.x_at(x.value, ends) + shift, y, point))
+                    }
+                    _ => None,
+                })
+                .collect();
+            // No line to a point that is beyond the panel, nor over one that is not there.
+            for run in points.split(Option::is_none).filter(|run| run.len() > 1) {
+                let path: Vec<(i32, i32)> = run.iter().flatten().map(|&(x, y, _)| on.px((x, y))).collect();
+                style.line_of_width(on.area, on.pen, &path, self.line_width(line.method))?;
+            }
+            for &(x, y, point) in points.iter().flatten() {
+                if let Some([low, high]) = point.interval {
+                    on.line((x, axis.at(low)), (x, axis.at(high)), style.colour().mix(0.8), 1.2)?;
+                }
+                style.mark(on.area, on.pen, on.px((x, y)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plot for MethodLines {
+    fn size(&self) -> (u32, u32) {
+        let rows = self.panels.len().div_ceil(self.beside()) as f64;
+        let height = self.legend_height() + rows * self.panel_height();
+        (self.width().ceil() as u32, height.ceil() as u32)
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        pen: Pen,
+        _: bool,
+    ) -> Result<Vec<Panel>, ReportError> {
+        let on = UnitArea { area, pen };
+        self.draw_legend(&on)?;
+        for (place, panel) in self.panels.iter().enumerate() {
+            let left = self.panel_width() * (place % self.beside()) as f64;
+            let top = self.legend_height() + self.panel_height() * (place / self.beside()) as f64;
+            self.draw_panel(&on, panel, (left, top))?;
+        }
+        Ok(Vec::new())
+    }
+}

@@ -32,6 +32,7 @@ mod federation;
 mod fetch;
 mod file;
 mod label_table;
+mod one_client;
 mod partition;
 mod pool;
 mod read;
@@ -54,6 +55,7 @@ pub use error::{DataError, UnknownDataset};
 pub use federation::{Federation, Samples, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table};
+pub use one_client::open_dataset;
 pub use partition::{ClientRows, RowArrays, partition_rows};
 pub use read::{
     ArrayNumbers, InputForm, InputRows, InputTable, LabelledRows, TargetForm, array_inputs, npy_numbers,

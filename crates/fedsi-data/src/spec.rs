@@ -236,6 +236,11 @@ pub struct PartitionSpec {
     pub test: usize,
     /// dirichlet: the concentration, above 0. Small: few classes per client; large: all alike.
     pub concentration: f64,
+    /// dirichlet: whether clients differ in size too. false: each client's mix of classes is drawn, and all have as many
+    /// rows. true: for every class the clients' shares of it are drawn; as many rows as before are dealt in all, as evenly
+    /// over classes as the data allows, and each client's are cut in the proportion train : test. Shares are drawn again (up
+    /// to 1000 times) until every client has at least 10 training and 10 test rows.
+    pub unequal: bool,
     /// shards: how many shards a client holds, at least 1.
     pub shards_per_client: usize,
     /// The share of each client's rows kept for testing, 0 up to but not including 1, where train = 0, or the
@@ -250,6 +255,10 @@ pub struct PartitionSpec {
     /// A column of dates or numbers of a table: each client is tested on its newest rows, `test_fraction` of them, and rows
     /// as old as the newest one trained on are trained on too. "": test rows are drawn at random.
     pub time: String,
+    /// Whether all clients' training rows, as they would otherwise be divided, become those of one client, and all their test
+    /// rows its test rows: a model trained on everybody's data in one place, a ceiling for comparisons and no federated
+    /// learning. Takes one participant and no novel clients.
+    pub pooled: bool,
 }
 
 impl PartitionSpec {
@@ -263,11 +272,13 @@ impl PartitionSpec {
             train,
             test,
             concentration: 0.5,
+            unequal: false,
             shards_per_client: 2,
             test_fraction: 0.2,
             path: PathBuf::new(),
             group: String::new(),
             time: String::new(),
+            pooled: false,
         }
     }
 

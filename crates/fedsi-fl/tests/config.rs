@@ -128,6 +128,15 @@ fn values_out_of_range_say_what_would_do() {
         ("federation.quorum = 0.0", "federation.quorum"),
         ("federation.quorum = 1.5", "federation.quorum"),
         ("federation.participants = 11", "federation.participants"),
+        ("federation.novel_clients = [10]", "federation.novel_clients"),
+        ("federation.novel_clients = '2, 2'", "federation.novel_clients"),
+        ("federation.novel_clients = '2, b'", "federation.novel_clients"),
+        ("federation.novel_clients = [-1]", "federation.novel_clients"),
+        ("federation.novel_clients = '0,1,2,3,4,5,6,7,8,9'", "federation.novel_clients"),
+        ("federation = { novel_clients = [1], participants = 10 }", "federation.participants"),
+        ("partition.unequal = true", "partition.unequal"),
+        ("partition.pooled = true\nfederation.participants = 2", "federation.participants"),
+        ("partition.pooled = true\nfederation.novel_clients = [0]", "federation.novel_clients"),
         ("federation.trim = 0.5", "federation.trim"),
         ("federation.clip = -1.0", "federation.clip"),
         ("federation.outlier_factor = 0.5", "federation.outlier_factor"),
@@ -183,6 +192,22 @@ fn privacy_is_refused_where_it_would_not_hold() {
     assert!(message.contains("fedsi.prior_variance=1") && message.contains("give a number"), "{message}");
     let fixed = "privacy = { noise = 1.0, clip = 1.0 }\nfedsi.prior_variance = 1.0";
     assert!(read(fixed).unwrap().check().is_ok());
+}
+
+#[test]
+fn participants_by_default_are_those_that_can_be_drawn() {
+    let participants = |text: &str| {
+        let config = read(text).unwrap().check().unwrap();
+        (config.federation.participants, config.federation.novel_clients.clone())
+    };
+    assert_eq!(participants(""), (10, vec![]));
+    assert_eq!(participants("federation.novel_clients = [9]"), (9, vec![9]));
+    assert_eq!(participants("federation.novel_clients = '9, 0'"), (8, vec![9, 0]));
+    assert_eq!(participants("federation.novel_clients = 4"), (9, vec![4]));
+    assert_eq!(participants("federation.novel_clients = ''"), (10, vec![]));
+    assert_eq!(participants("federation.novel_clients = [1]\npartition.clients = 20"), (10, vec![1]));
+    assert_eq!(participants("federation = { novel_clients = [1], participants = 3 }"), (3, vec![1]));
+    assert_eq!(participants("partition.pooled = true"), (1, vec![]));
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn upload(client: usize, value: f32) -> Upload {
 fn server_with(shared: SharedParameters, aggregation: Aggregation, admission: Admission) -> Server {
     let settings = ServerSettings {
         clients: 8,
+        novel_clients: Vec::new(),
         participants: 4,
         participation: Participation::Sampled,
         streams: Streams::new(1),
@@ -100,6 +101,28 @@ fn an_update_of_the_wrong_shape_is_refused() {
 #[test]
 fn an_absurdly_large_update_is_refused() {
     refused(Fault::Huge, Exclusion::TooLarge, "norm of 1.800e7, and the median one 4.000e0");
+}
+
+/// Training has all but ended: three clients hardly move, and one by as much as the test says.
+#[test]
+fn an_update_that_is_short_beside_the_servers_values_is_no_outlier() {
+    let round = |moved: f32| {
+        let mut server = server_of(SharedParameters::Point(vec![100.0; 4]));
+        let values = [100.0 + 1e-4, 100.0 - 1e-4, 100.0 + moved, 100.0 + 1e-4];
+        let uploads: Vec<Upload> =
+            values.into_iter().enumerate().map(|(client, value)| upload(client, value)).collect();
+        let outcome = server.complete(&ASKED, &uploads, vec![]).unwrap();
+        (outcome.used, outcome.left_out)
+    };
+    // The norm of the server's values is 200, that of the median update some 2e-4.
+    let (used, left_out) = round(9.0);
+    assert!(used == ASKED && left_out.is_empty(), "9% of the server's norm: {left_out:?}");
+    for moved in [11.0, 1e6] {
+        let (used, left_out) = round(moved);
+        assert_eq!(used, [0, 1, 3], "{moved}% of the server's norm");
+        assert_eq!((left_out[0].client, left_out[0].kind), (2, Exclusion::TooLarge));
+        assert!(left_out[0].reason.contains("and the median one 1.98"), "{}", left_out[0].reason);
+    }
 }
 
 #[test]

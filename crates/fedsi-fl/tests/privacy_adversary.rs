@@ -45,6 +45,7 @@ impl Case {
         let (sampled, expected) = (self.q(), self.expected as f64);
         let settings = ServerSettings {
             clients: self.clients,
+            novel_clients: Vec::new(),
             participants: self.expected,
             participation: Participation::Sampled,
             streams: Streams::new(1),

@@ -178,7 +178,10 @@ fn clients_at_their_own_sites_give_the_bits_of_the_simulation() {
     warm.lg_fedavg.warm_start = 0.4;
     let mut chosen = rounds_of("fedper", 3);
     chosen.calibration.temperature = Temperature::AUTO;
-    configs.extend([warm, chosen]);
+    // A site that takes no part in training is scored like the others.
+    let mut novel = rounds_of("fedrep", 3);
+    novel.federation.novel_clients = vec![3, 0];
+    configs.extend([warm, chosen, novel]);
     for (modes, common_share) in [(2, 0.0), (2, 0.25), (3, 0.0)] {
         let mut config = rounds_of("fedsi", 3);
         (config.fedsi.modes, config.fedsi.common_share) = (ModesSetting::Fixed(modes), common_share);

@@ -8,6 +8,7 @@
 //! - [`saved`]: a complete run, opened to predict; [`list_runs`]: the runs below a folder.
 //! - [`federation`]: the two ends of a federation whose clients are at sites of their own.
 //! - [`settings`]: which settings decide a run's results, and whether two configs agree in them.
+//! - [`ood`]: what the models of a complete run make of inputs unlike their training data.
 //! - [`report_data`]: what a report shows beyond scores.
 //! - [`read_predictions`], [`read_model`], [`write_tensors`], [`write_whole`]: single files.
 
@@ -27,6 +28,7 @@ mod listing;
 mod lock;
 mod model_file;
 mod naming;
+pub mod ood;
 mod open_data;
 mod origin;
 mod personal_file;

@@ -112,8 +112,22 @@ fn reset_unread(config: &mut Config) {
 /// # Errors
 /// Settings that cannot be written as JSON.
 pub fn settings_text(config: &Config) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&result_settings(config, DataPaths::Ignore))
+    let mut settings = serde_json::to_value(result_settings(config, DataPaths::Ignore))?;
+    for (section, key) in LATER_KEYS {
+        let section = settings.get_mut(section).and_then(serde_json::Value::as_object_mut);
+        let says_nothing =
+            |value: &serde_json::Value| *value == false || value.as_array().is_some_and(Vec::is_empty);
+        if let Some(section) = section.filter(|section| section.get(key).is_some_and(says_nothing)) {
+            section.shift_remove(key);
+        }
+    }
+    serde_json::to_string(&settings)
 }
+
+/// Keys that came after runs had been saved. False and an empty list say nothing: a run is then what it was without the key,
+/// which is not part of the text, so that such runs and their models are still known.
+const LATER_KEYS: [(&str, &str); 3] =
+    [("federation", "novel_clients"), ("partition", "unequal"), ("partition", "pooled")];
 
 /// The first setting in which two configs would give other results, with both values; none where they agree. Keys in
 /// `undecided` may differ.
@@ -180,6 +194,21 @@ mod tests {
         let found = difference(&there, DataPaths::Ignore).unwrap();
         assert_eq!(found, format!("`rounds` is {} there and {} here", there.rounds, here.rounds));
         assert_eq!(first_difference(&there, &here, DataPaths::Ignore, &["rounds"]).unwrap(), None);
+    }
+
+    /// The id of a saved run follows from this text.
+    #[test]
+    fn later_keys_are_in_the_text_only_where_they_say_something() {
+        let mut config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
+        let text = settings_text(&config).unwrap();
+        assert!(!["novel_clients", "unequal", "pooled"].iter().any(|key| text.contains(key)), "{text}");
+        let whole = serde_json::to_string(&result_settings(&config, DataPaths::Ignore)).unwrap();
+        let without = whole.replace(",\"novel_clients\":[]", "");
+        let without = without.replace(",\"unequal\":false", "").replace(",\"pooled\":false", "");
+        assert_eq!(text, without, "nothing else changes, nor the order");
+        (config.federation.novel_clients, config.partition.unequal) = (vec![3], true);
+        let text = settings_text(&config).unwrap();
+        assert!(text.contains("\"novel_clients\":[3]") && text.contains("\"unequal\":true"), "{text}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Summary {
     /// Rounds trained.
     pub rounds: usize,
     /// Accuracy is the mean over clients; everything else is pooled over all test predictions. Both are of the clients
-    /// that were scored, and of no others.
+    /// that were scored, novel ones among them, and of no others.
     #[serde(flatten)]
     pub scores: Scores,
     /// How many clients those are. Runs of 0.1 do not say; [`Self::coverage`] counts for any run.
@@ -175,6 +175,31 @@ impl Summary {
         self.details = ScoreDetails::of(predictions, owners, &accuracies, &self.classes, training_counts);
     }
 
+    /// Which clients are novel, and their mean accuracy: one sentence for a terminal. None where none is.
+    #[must_use]
+    pub fn novel_sentence(&self) -> Option<String> {
+        let novel: Vec<&ClientScores> = self.clients.iter().filter(|client| client.novel).collect();
+        let mut named: Vec<String> =
+            novel.iter().take(MAX_NAMED).map(|client| client.id.to_string()).collect();
+        if novel.len() > named.len() {
+            named.push(format!("and {} more", novel.len() - named.len()));
+        }
+        let (clients, are, theirs) = match novel.len() {
+            0 => return None,
+            1 => ("client", "it is", "its"),
+            _ => ("clients", "they are", "their mean"),
+        };
+        let over_novel =
+            fedsi_metrics::Summary::of(novel.iter().filter_map(|client| client.scores.accuracy()));
+        let accuracy = over_novel
+            .map(|over| format!("; {theirs} accuracy is {:.2}%", 100.0 * over.mean))
+            .unwrap_or_default();
+        let named = named.join(", ");
+        Some(format!(
+            "novel: {clients} {named} took no part in training; {are} among all clients' scores{accuracy}"
+        ))
+    }
+
     /// How many clients the scores are of, counted from the clients: runs of any version can say it.
     #[must_use]
     pub fn coverage(&self) -> ClientCoverage {
@@ -242,18 +267,22 @@ pub struct ClientScores {
     /// Why its model could not be made or used, where that is so; runs of 0.1 do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Whether it took no part in training (`federation.novel_clients`); absent where it may have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub novel: bool,
     /// Its scores.
     #[serde(flatten)]
     pub scores: Scores,
 }
 
 impl ClientScores {
-    /// The client's number, with its name where it has one, fit for a terminal: a long one is cut.
+    /// The client's number, with its name where it has one, fit for a terminal: a long one is cut. A novel client says so.
     #[must_use]
     pub fn label(&self) -> String {
+        let novel = if self.novel { " (novel)" } else { "" };
         match &self.name {
-            None => self.id.to_string(),
-            Some(name) => format!("{} {}", self.id, fedsi_data::display_name(name)),
+            None => format!("{}{novel}", self.id),
+            Some(name) => format!("{} {}{novel}", self.id, fedsi_data::display_name(name)),
         }
     }
 
@@ -314,7 +343,7 @@ mod tests {
 
     fn client(id: usize, samples: usize, scores: Scores) -> ClientScores {
         let problem = (samples > 0 && !scores.is_scored()).then(|| "it diverged".to_owned());
-        ClientScores { id, name: None, samples, problem, scores }
+        ClientScores { id, name: None, samples, problem, novel: false, scores }
     }
 
     fn summary(scores: Scores, clients: Vec<ClientScores>) -> Summary {
@@ -324,6 +353,31 @@ mod tests {
         let summary: Summary = serde_json::from_str(text).expect("a summary of 0.1 opens");
         assert_eq!((summary.coverage, &summary.cpu), (None, &None));
         Summary { scores, coverage: Some(ClientCoverage::of(&clients)), clients, ..summary }
+    }
+
+    #[test]
+    fn novel_clients_are_named_with_their_accuracy() {
+        let of = |novel: &[usize]| {
+            let clients = (0..10).map(|id| ClientScores {
+                novel: novel.contains(&id),
+                ..client(id, 5, accuracy(Some(if novel.contains(&id) { 0.5 } else { 1.0 })))
+            });
+            summary(accuracy(Some(0.9)), clients.collect())
+        };
+        assert_eq!(of(&[]).novel_sentence(), None);
+        let one = "novel: client 9 took no part in training; it is among all clients' scores; its accuracy is 50.00%";
+        assert_eq!(of(&[9]).novel_sentence().unwrap(), one);
+        let many = of(&[0, 1, 2, 3, 4, 5, 6]).novel_sentence().unwrap();
+        assert!(
+            many.contains("clients 0, 1, 2, 3, 4, and 2 more took") && many.contains("their mean"),
+            "{many}"
+        );
+        let written = serde_json::to_value(of(&[9])).unwrap();
+        assert_eq!(
+            (written["clients"][9]["novel"].as_bool(), written["clients"][0].get("novel")),
+            (Some(true), None)
+        );
+        assert_eq!(of(&[9]).clients[9].label(), "9 (novel)");
     }
 
     #[test]

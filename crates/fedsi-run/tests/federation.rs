@@ -554,6 +554,26 @@ fn a_sites_folder_is_its_owners_alone() {
     }
 }
 
+/// A site may take no part in training and is scored all the same; sites' data is never put into one place.
+#[test]
+fn novel_sites_are_scored_and_pooled_data_is_refused() {
+    let mut config = small("fedrep", 3);
+    (config.federation.novel_clients, config.federation.participants) = (vec![1], 2);
+    let world = Arc::new(World::new(config));
+    let mut server = world.open(Loopback::new(&world)).unwrap();
+    let result = finish(&mut server).unwrap();
+    let rounds: Vec<usize> = result.sites.iter().map(|site| site.rounds).collect();
+    assert_eq!(rounds, [3, 0, 3]);
+    assert!(result.sites.iter().all(|site| site.scores.is_some()), "{result:?}");
+
+    let mut config = small("fedrep", 3);
+    (config.partition.pooled, config.federation.participants) = (true, 1);
+    let world = Arc::new(World::new(config));
+    let error = world.open(Loopback::new(&world)).err().unwrap().to_string();
+    assert!(error.contains("partition.pooled") && error.contains("keep their data"), "{error}");
+    assert!(!world.server().exists(), "nothing is left behind");
+}
+
 /// With privacy, a server and a site refuse data whose encoding or scales come from everybody's rows.
 #[test]
 fn with_privacy_both_ends_refuse_data_that_pools_rows() {

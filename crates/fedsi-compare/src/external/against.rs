@@ -262,7 +262,14 @@ impl TestRows {
                 let start = self.owners.partition_point(|&owner| owner < id);
                 let end = self.owners.partition_point(|&owner| owner <= id);
                 let scores = part(predictions, start..end).scores();
-                ClientScores { id, name: name.clone(), samples: end - start, problem: None, scores }
+                ClientScores {
+                    id,
+                    name: name.clone(),
+                    samples: end - start,
+                    problem: None,
+                    novel: false,
+                    scores,
+                }
             })
             .collect();
         let own: Vec<Scores> =

@@ -28,6 +28,7 @@ pub(crate) fn run(seed: u64, scores_of_run: Scores, clients: &[f64]) -> Summary 
         name: None,
         samples: 10,
         problem: None,
+        novel: false,
         scores: scores(accuracy, 0.5),
     };
     Summary {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::dataset::{CheckReport, Dataset};
 use crate::error::{DataError, UnknownDataset};
 use crate::federation::{Federation, Task};
+use crate::one_client::open_dataset;
 use crate::pool::{Inputs, Pool, PoolInputs, PoolTargets};
 use crate::spec::{DataSpec, DatasetName, PartitionSpec};
 
@@ -104,7 +105,7 @@ impl Datasets {
         partition: &PartitionSpec,
         seed: u64,
     ) -> Result<Box<dyn Federation>, DataError> {
-        self.find(data.dataset.as_str())?.open(data, partition, seed)
+        open_dataset(self.find(data.dataset.as_str())?.as_ref(), data, partition, seed)
     }
 
     /// Reads every dataset found in a data folder. Problems are reported, never an error; no report where no dataset

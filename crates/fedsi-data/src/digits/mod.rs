@@ -11,7 +11,7 @@ use rand::RngExt as _;
 
 use crate::error::DataError;
 use crate::federation::{Federation, Samples, Split, Targets, Task};
-use crate::partition::{proportions, refuse_columns};
+use crate::partition::{check_unequal, proportions, refuse_columns, unequal};
 use crate::scale::Scaling;
 use crate::scale::byte_to_unit;
 use crate::spec::{PartitionKind, PartitionSpec};
@@ -37,10 +37,43 @@ pub fn draw_digit(seed: u64, client: u64, split: Split, class: usize, index: u32
     pen::draw(class % CLASSES, Streams::new(seed).stream(Purpose::Digits, client, number)).to_vec()
 }
 
-/// The clients of the built-in digits. Stores nothing but its settings.
+/// The clients of the built-in digits. Stores nothing but its settings, and of clients of unequal sizes these.
 pub(crate) struct DrawnDigits {
     seed: u64,
     partition: PartitionSpec,
+    /// Of clients of unequal sizes, which cannot be drawn one by one.
+    unequal: Option<UnequalCounts>,
+}
+
+/// How many images of each class every client has, where clients differ in size.
+struct UnequalCounts {
+    train: Vec<[u32; CLASSES]>,
+    test: Vec<[u32; CLASSES]>,
+}
+
+impl UnequalCounts {
+    /// As the same number of rows of a pool would be divided.
+    fn drawn(partition: &PartitionSpec, seed: u64) -> Result<Self, DataError> {
+        let per_client = partition.labels_per_client * (partition.train + partition.test);
+        let total = partition.clients.saturating_mul(per_client);
+        if total > MOST {
+            let expected =
+                format!("so few that clients x labels_per_client x (train + test) is at most {MOST}");
+            return Err(DataError::setting("partition.clients", partition.clients, expected));
+        }
+        let wanted = unequal::even_counts(&[MOST; CLASSES], total);
+        let test_rows = |rows| unequal::test_rows(rows, partition);
+        unequal::draw(&wanted, partition, &Streams::new(seed), test_rows, |counts| {
+            let (mut train, mut test) = (Vec::with_capacity(counts.len()), Vec::with_capacity(counts.len()));
+            for own in counts {
+                let sizes: Vec<f64> = own.iter().map(|&count| count as f64).collect();
+                let cut = proportions::apportion(&sizes, test_rows(own.iter().sum()));
+                train.push(std::array::from_fn(|class| (own[class] - cut[class].min(own[class])) as u32));
+                test.push(std::array::from_fn(|class| cut[class].min(own[class]) as u32));
+            }
+            Some(Self { train, test })
+        })
+    }
 }
 
 impl DrawnDigits {
@@ -78,8 +111,13 @@ impl DrawnDigits {
             }
         }
         proportions::check_concentration(partition)?;
+        check_unequal(partition)?;
         refuse_columns(partition)?;
-        Ok(Self { seed, partition: partition.clone() })
+        let unequal = match partition.unequal {
+            true => Some(UnequalCounts::drawn(partition, seed)?),
+            false => None,
+        };
+        Ok(Self { seed, partition: partition.clone(), unequal })
     }
 
     /// Samples per class. The mixes of `iid` and `dirichlet` are drawn again at each call: cheaper than storing
@@ -88,6 +126,10 @@ impl DrawnDigits {
         let mut counts = [0; CLASSES];
         if client >= self.partition.clients {
             return counts;
+        }
+        if let Some(unequal) = &self.unequal {
+            let of_split = if split == Split::Train { &unequal.train } else { &unequal.test };
+            return of_split[client].map(|count| count as usize);
         }
         let per_class = match split {
             Split::Train => self.partition.train,
@@ -146,6 +188,9 @@ impl Federation for DrawnDigits {
     fn count(&self, client: usize, split: Split) -> usize {
         if client >= self.partition.clients {
             return 0;
+        }
+        if self.unequal.is_some() {
+            return self.counts(client, split).iter().sum();
         }
         self.partition.labels_per_client
             * match split {

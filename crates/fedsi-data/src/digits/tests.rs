@@ -38,6 +38,31 @@ const PINNED: [&str; CLASSES] = [
     "dafab706eb438ef1f11f682eadb19f493761b5d655e5e6c3178b412138fa31d7",
 ];
 
+/// As many images in all as of clients of one size, 100 for each of ten classes and clients here, divided unequally.
+#[test]
+fn clients_may_differ_in_size() {
+    let unequal = |spec: &mut PartitionSpec| {
+        (spec.kind, spec.unequal, spec.concentration) = (PartitionKind::Dirichlet, true, 0.3);
+    };
+    let drawn = digits(unequal).unwrap();
+    let sizes: Vec<[usize; 2]> =
+        (0..10).map(|client| [Split::Train, Split::Test].map(|split| drawn.count(client, split))).collect();
+    assert_eq!(sizes.iter().flatten().sum::<usize>(), 10 * 5 * 100);
+    assert!(sizes.iter().flatten().all(|&size| size >= 10), "{sizes:?}");
+    for (client, [train, test]) in sizes.iter().enumerate() {
+        assert_eq!(*test, (0.8 * (train + test) as f64).round() as usize, "cut as train : test says");
+        for (split, size) in [(Split::Train, *train), (Split::Test, *test)] {
+            assert_eq!(drawn.label_counts(client, split).iter().sum::<usize>(), size);
+        }
+    }
+    let largest = sizes.iter().max_by_key(|size| size[0]).unwrap();
+    let smallest = sizes.iter().min_by_key(|size| size[0]).unwrap();
+    assert!(largest[0] > 2 * smallest[0], "{sizes:?}");
+    assert_eq!(drawn.samples(3, Split::Train).count, sizes[3][0]);
+    let text = digits(|spec| spec.unequal = true).map(|_| ()).unwrap_err().to_string();
+    assert!(text.contains("partition.kind = \"dirichlet\""), "{text}");
+}
+
 #[test]
 fn no_image_is_drawn_twice() {
     let mut seen = HashSet::new();

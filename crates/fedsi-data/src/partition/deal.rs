@@ -6,7 +6,7 @@ use rand::seq::SliceRandom as _;
 use super::cut::Sides;
 use super::groups::units;
 use super::proportions::{apportion, dirichlet};
-use super::{ClientRows, Table, cut};
+use super::{ClientRows, Table, cut, unequal};
 use crate::error::DataError;
 use crate::spec::{PartitionKind, PartitionSpec};
 
@@ -36,6 +36,9 @@ pub(super) fn dealt(
     // Only training rows are dealt where a test file fixes the split: no row of that file is trained on.
     let pool = Rows::shuffled(table, table.train_rows.unwrap_or(table.rows), streams);
     let sizes = sizes(&pool, spec)?;
+    if spec.unequal {
+        return dealt_unequally(table, &pool, spec, streams);
+    }
     let dealt = deal(&pool, spec, &sizes, streams)?;
     if let Some(first) = table.train_rows {
         return Ok(follow(table, spec, first, dealt, streams));
@@ -50,6 +53,52 @@ pub(super) fn dealt(
         cut::divided(table, &rows, test, &mut Sides::new(), &mut stream)
     });
     Ok(clients.collect())
+}
+
+/// `dirichlet` with clients of unequal sizes: of each class the shares that were drawn, in the order of the clients.
+fn dealt_unequally(
+    table: &Table<'_>,
+    pool: &Rows,
+    spec: &PartitionSpec,
+    streams: &Streams,
+) -> Result<Vec<ClientRows>, DataError> {
+    let available: Vec<usize> = pool.classes.iter().map(Vec::len).collect();
+    let wanted = match spec.train {
+        0 => available,
+        train => {
+            let total = spec.clients.saturating_mul(spec.labels_per_client * (train + spec.test));
+            unequal::even_counts(&available, total)
+        }
+    };
+    // Rows of a test file follow the training rows, so that nothing is cut off those.
+    let test_rows = |rows| if table.train_rows.is_some() { 0 } else { unequal::test_rows(rows, spec) };
+    unequal::draw(&wanted, spec, streams, test_rows, |counts| {
+        let mut rest: Vec<&[u32]> = pool.classes.iter().map(Vec::as_slice).collect();
+        let take = |own: &Vec<usize>| -> Vec<u32> {
+            let mut rows = Vec::with_capacity(own.iter().sum());
+            for (class, &count) in rest.iter_mut().zip(own) {
+                let (block, later) = class.split_at(count.min(class.len()));
+                rows.extend_from_slice(block);
+                *class = later;
+            }
+            rows
+        };
+        let dealt: Vec<Vec<u32>> = counts.iter().map(take).collect();
+        let clients = match table.train_rows {
+            Some(first) => follow(table, spec, first, dealt, streams),
+            None => {
+                let cut = |(client, rows): (usize, Vec<u32>)| {
+                    let mut stream = streams.stream(Purpose::Partition, client as u64, draw::CUT);
+                    cut::divided(table, &rows, test_rows(rows.len()), &mut Sides::new(), &mut stream)
+                };
+                dealt.into_iter().enumerate().map(cut).collect()
+            }
+        };
+        // By time fewer may be cut off than were asked for, and a test file may have few rows of a class.
+        let tested = table.times.is_some() || table.train_rows.is_some();
+        let enough = |client: &ClientRows| client.test.len() >= unequal::LEAST_ROWS;
+        (!tested || clients.iter().all(enough)).then_some(clients)
+    })
 }
 
 /// Deals whole groups as if each were a row of its most frequent class, and cuts them by the fraction of rows.

@@ -17,6 +17,7 @@ mod file;
 mod groups;
 pub(crate) mod owned;
 pub(crate) mod proportions;
+pub(crate) mod unequal;
 
 pub use arrays::{RowArrays, partition_rows};
 use fedsi_random::Streams;
@@ -140,6 +141,7 @@ fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
             "a number from 0 up to, not including, 1",
         ));
     }
+    check_unequal(spec)?;
     check_columns(table, spec)?;
     if matches!(kind, PartitionKind::Natural | PartitionKind::File) {
         return Ok(());
@@ -162,6 +164,20 @@ fn check(table: &Table<'_>, spec: &PartitionSpec) -> Result<(), DataError> {
         return Err(DataError::setting("partition.shards_per_client", spec.shards_per_client, expected));
     }
     proportions::check_concentration(spec)
+}
+
+/// Refuses unequal sizes where no shares are drawn from a Dirichlet distribution.
+pub(crate) fn check_unequal(spec: &PartitionSpec) -> Result<(), DataError> {
+    if spec.unequal && spec.kind != PartitionKind::Dirichlet {
+        let expected =
+            "false, or partition.kind = \"dirichlet\", which draws the clients' shares of each class";
+        return Err(DataError::setting("partition.unequal", true, expected));
+    }
+    if spec.unequal && !spec.group.is_empty() {
+        let expected = "false where partition.group keeps rows together";
+        return Err(DataError::setting("partition.unequal", true, expected));
+    }
+    Ok(())
 }
 
 /// Refuses columns of data that has none.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn table(labels: &[u32], classes: usize) -> Table<'_> {
+pub(super) fn table(labels: &[u32], classes: usize) -> Table<'_> {
     Table {
         rows: labels.len(),
         labels: Some(labels),
@@ -27,7 +27,7 @@ fn ten_classes(each: usize) -> Vec<u32> {
     (0..each * 10).map(|row| (row % 10) as u32).collect()
 }
 
-fn counts(rows: &[u32], labels: &[u32], classes: usize) -> Vec<usize> {
+pub(super) fn counts(rows: &[u32], labels: &[u32], classes: usize) -> Vec<usize> {
     let mut counts = vec![0; classes];
     for &row in rows {
         counts[labels[row as usize] as usize] += 1;
@@ -35,7 +35,7 @@ fn counts(rows: &[u32], labels: &[u32], classes: usize) -> Vec<usize> {
     counts
 }
 
-fn disjoint(clients: &[ClientRows]) -> bool {
+pub(super) fn disjoint(clients: &[ClientRows]) -> bool {
     let mut seen = HashSet::new();
     clients.iter().flat_map(|client| client.train.iter().chain(&client.test)).all(|row| seen.insert(*row))
 }
@@ -270,6 +270,7 @@ proptest! {
         let spec = PartitionSpec {
             kind, clients, labels_per_client, train, test, concentration, shards_per_client, test_fraction,
             path: std::path::PathBuf::new(), group: String::new(), time: String::new(),
+            unequal: false, pooled: false,
         };
         if let Ok(dealt) = partition(&table, &spec, seed) {
             prop_assert_eq!(dealt.len(), clients);

@@ -44,6 +44,28 @@ pub enum ColumnRange {
     Nothing,
 }
 
+impl ColumnRange {
+    /// What the rows of both hold together.
+    #[must_use]
+    pub(crate) fn joined(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Numbers { min, max }, Self::Numbers { min: low, max: high }) => {
+                Self::Numbers { min: min.min(low), max: max.max(high) }
+            }
+            (Self::Dates { min, max }, Self::Dates { min: low, max: high }) => {
+                Self::Dates { min: min.min(low), max: max.max(high) }
+            }
+            (Self::Categories(texts), Self::Categories(others)) => {
+                let all: BTreeSet<String> = texts.into_iter().chain(others).collect();
+                Self::Categories(all.into_iter().collect())
+            }
+            (Self::Nothing, other) => other,
+            // A column is of one kind at all clients.
+            (one, _) => one,
+        }
+    }
+}
+
 /// A value that the client's training rows do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutsideValue {

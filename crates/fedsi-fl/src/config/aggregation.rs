@@ -1,8 +1,9 @@
 //! Settings of the server: who takes part in a round, and how updates become one.
 
 use fedsi_data::{PartitionKind, PartitionSpec};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ConfigError;
 use super::range::number;
@@ -15,8 +16,16 @@ const MAX_PARTICIPANTS: usize = 10;
 #[serde(deny_unknown_fields)]
 pub struct FederationConfig {
     /// Clients drawn for a round, without replacement; with privacy.noise each client is drawn by itself, and this is
-    /// their expected number. 0: ten, or all where there are fewer.
+    /// their expected number. 0: ten, or all where there are fewer. Novel clients are never drawn.
     pub participants: usize,
+    /// Clients that take no part in training nor in choosing prior variance, temperature and tuned settings: a list of ids,
+    /// or ids with commas between. At the end each is personalised and scored like a client that joins after training: the
+    /// initial personal part, the newest shared part, then the method's own personalisation (tuning.part = "head" or "all"
+    /// gives every method some). The scores of a run are over all clients, these among them; in summary.json they have
+    /// `novel`. Scales and encodings of your own files are still those of all clients' training rows.
+    #[serde(deserialize_with = "client_ids")]
+    #[schemars(schema_with = "client_ids_schema")]
+    pub novel_clients: Vec<usize>,
     /// How much a participant counts in the average: uniform, samples (in proportion to its training data), or method: as
     /// the method's publication has it (fedavg, fedavg-ft, fedper, fedbabu, lg-fedavg: samples; the others: uniform), and
     /// uniform with privacy.noise and where aggregate is not the mean.
@@ -34,7 +43,8 @@ pub struct FederationConfig {
     /// Largest norm of an update's difference from the server's values; longer ones are shortened to it. 0: none.
     pub clip: f64,
     /// An update is refused where its difference from the server's values is more than so many times as long as the
-    /// round's median one, or where a standard deviation is so many times the server's. 0: none.
+    /// round's median one and longer than 10% of the norm of the server's values, or where a standard deviation is so many
+    /// times the server's. 0: none.
     pub outlier_factor: f64,
 }
 
@@ -84,7 +94,8 @@ impl AggregateName {
 impl FederationConfig {
     pub(super) fn defaults(partition: &PartitionSpec) -> Self {
         Self {
-            participants: default_participants(partition),
+            participants: default_participants(partition, 0),
+            novel_clients: Vec::new(),
             weighting: WeightingName::Method,
             quorum: 0.5,
             patience: 10,
@@ -96,6 +107,11 @@ impl FederationConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let mut ids = self.novel_clients.clone();
+        ids.sort_unstable();
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(self.bad_novel_clients(format!("each client once; {} is there twice", pair[0])));
+        }
         let quorum = "a share above 0 and at most 1";
         number("federation.quorum", self.quorum, |x| x > 0.0 && x <= 1.0, quorum)?;
         let trim = "a share from 0 up to, not including, 0.5";
@@ -112,21 +128,75 @@ impl FederationConfig {
         Ok(())
     }
 
-    /// How many of `clients` clients take part in a round.
+    /// How many of `clients` clients take part in a round, of which novel ones never do.
     pub(super) fn participants_of(&self, clients: usize) -> Result<usize, ConfigError> {
         let wanted = self.participants;
-        if wanted > clients {
-            let expected = format!("there are {clients} clients; ask for at most {clients} participants");
+        if let Some(unknown) = self.novel_clients.iter().find(|&&id| id >= clients) {
+            let last = clients.saturating_sub(1);
+            return Err(self.bad_novel_clients(format!("ids from 0 to {last}; there is no client {unknown}")));
+        }
+        let novel = self.novel_clients.len();
+        let training = clients.saturating_sub(novel);
+        if novel > 0 && training == 0 {
+            return Err(self.bad_novel_clients("at least one client that trains; all are novel".to_owned()));
+        }
+        if wanted > training {
+            let others =
+                if novel == 0 { String::new() } else { format!(" that are not novel, of {clients}") };
+            let expected =
+                format!("there are {training} clients{others}; ask for at most {training} participants");
             return Err(ConfigError::value("federation.participants", wanted, expected));
         }
-        Ok(if wanted == 0 { clients.min(MAX_PARTICIPANTS) } else { wanted })
+        Ok(if wanted == 0 { training.min(MAX_PARTICIPANTS) } else { wanted })
+    }
+
+    fn bad_novel_clients(&self, expected: String) -> ConfigError {
+        ConfigError::value("federation.novel_clients", format!("{:?}", self.novel_clients), expected)
+    }
+
+    /// Novel clients, ascending.
+    pub(crate) fn sorted_novel_clients(&self) -> Vec<usize> {
+        let mut ids = self.novel_clients.clone();
+        ids.sort_unstable();
+        ids
     }
 }
 
-/// Ten, or all where there are fewer; 0 ("see the data") where the data says how many clients there are.
-pub(crate) fn default_participants(partition: &PartitionSpec) -> usize {
+/// Ten, or all that are not novel where there are fewer; one where all data is one client's; 0 ("see the data") where the data
+/// says how many clients there are.
+pub(crate) fn default_participants(partition: &PartitionSpec, novel: usize) -> usize {
     match partition.kind {
+        _ if partition.pooled => 1,
         PartitionKind::Natural | PartitionKind::File => 0,
-        _ => partition.clients.min(MAX_PARTICIPANTS),
+        _ => partition.clients.saturating_sub(novel).min(MAX_PARTICIPANTS),
     }
+}
+
+/// A list of client ids, one id, or one text with commas between ids.
+fn client_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a list of client ids, or ids with commas between")]
+    enum Ids {
+        List(Vec<usize>),
+        One(usize),
+        Text(String),
+    }
+    match Ids::deserialize(deserializer)? {
+        Ids::List(ids) => Ok(ids),
+        Ids::One(id) => Ok(vec![id]),
+        Ids::Text(text) => {
+            let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+            let ids = words.map(|word| {
+                word.parse().map_err(|_| {
+                    D::Error::custom(format!("expected client ids with commas between, found \"{word}\""))
+                })
+            });
+            ids.collect()
+        }
+    }
+}
+
+fn client_ids_schema(_: &mut SchemaGenerator) -> Schema {
+    let id = json_schema!({ "type": "integer", "minimum": 0 });
+    json_schema!({ "anyOf": [{ "type": "array", "items": id }, id, { "type": "string" }] })
 }

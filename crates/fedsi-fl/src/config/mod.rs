@@ -199,16 +199,36 @@ impl Config {
         self.faults.check()?;
         self.federation.check()?;
         self.privacy.check(&self.federation)?;
-        match partition::check(&self.partition)? {
+        let clients = partition::check(&self.partition)?;
+        self.check_pooled()?;
+        match clients {
             Some(clients) => self.participants_of(clients).map(|_| ()),
             None => Ok(()),
         }
     }
 
+    /// With all data at one client there is nobody to draw from and nobody left out.
+    fn check_pooled(&self) -> Result<(), ConfigError> {
+        if !self.partition.pooled {
+            return Ok(());
+        }
+        let federation = &self.federation;
+        if federation.participants > 1 {
+            let expected = "1 where partition.pooled = true puts all data into one client";
+            return Err(ConfigError::value("federation.participants", federation.participants, expected));
+        }
+        if !federation.novel_clients.is_empty() {
+            let expected = "[] where partition.pooled = true puts all data into one client";
+            let found = format!("{:?}", federation.novel_clients);
+            return Err(ConfigError::value("federation.novel_clients", found, expected));
+        }
+        Ok(())
+    }
+
     /// How many of `clients` clients take part in a round.
     ///
     /// # Errors
-    /// More participants than clients.
+    /// Novel clients that are not there, or all of them; more participants than the others.
     pub fn participants_of(&self, clients: usize) -> Result<usize, ConfigError> {
         self.federation.participants_of(clients)
     }

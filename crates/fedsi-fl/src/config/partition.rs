@@ -16,10 +16,16 @@ pub(super) fn check(partition: &PartitionSpec) -> Result<Option<usize>, ConfigEr
     number("partition.concentration", partition.concentration, |x| x > 0.0, positive)?;
     whole("partition.labels_per_client", partition.labels_per_client, 1..=usize::MAX, "at least 1")?;
     whole("partition.shards_per_client", partition.shards_per_client, 1..=usize::MAX, "at least 1")?;
+    if partition.unequal && partition.kind != PartitionKind::Dirichlet {
+        let expected =
+            "false, or partition.kind = \"dirichlet\", which draws the clients' shares of each class";
+        return Err(ConfigError::value("partition.unequal", true, expected));
+    }
+    let one_client = partition.pooled.then_some(1);
     if matches!(partition.kind, PartitionKind::Natural | PartitionKind::File) {
-        return Ok(None);
+        return Ok(one_client);
     }
     let clients = "at least 1 and at most 10000000 clients";
     whole("partition.clients", partition.clients, 1..=MOST_CLIENTS, clients)?;
-    Ok(Some(partition.clients))
+    Ok(one_client.or(Some(partition.clients)))
 }

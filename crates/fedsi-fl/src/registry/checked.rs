@@ -141,12 +141,13 @@ impl Checked {
         &self.rules
     }
 
-    /// Opens the data and divides it among clients. Costs what [`Dataset::open`] does.
+    /// Opens the data and divides it among clients, or puts all of it into one where `partition.pooled` says so. Costs what
+    /// [`Dataset::open`] does.
     ///
     /// # Errors
     /// Where a file is missing or malformed, or the partition cannot be had from it.
     pub fn open_data(&self) -> Result<Box<dyn Federation>, DataError> {
-        self.dataset.open(&self.data, &self.partition, self.seed)
+        fedsi_data::open_dataset(self.dataset.as_ref(), &self.data, &self.partition, self.seed)
     }
 
     /// With privacy, data of which nothing is computed from the rows of all clients together.
@@ -161,6 +162,18 @@ impl Checked {
         let scaled = data.input_scaling().is_some() || data.target_scaling().is_some();
         let why = if of_table && !scaled { AGREED } else { POOLED };
         Err(ConfigError::value("privacy.noise", self.privacy.noise, why))
+    }
+
+    /// A federation of sites, whose data stays where it is.
+    ///
+    /// # Errors
+    /// Settings that put all clients' data into one place.
+    pub fn expect_divided(&self) -> Result<(), ConfigError> {
+        if self.partition.pooled {
+            let expected = "false: the sites of a federation keep their data; pooled data is for simulations";
+            return Err(ConfigError::value("partition.pooled", true, expected));
+        }
+        Ok(())
     }
 
     /// The same run on another number of threads.

@@ -22,6 +22,7 @@ pub(super) fn resolve(registry: &Registry, overrides: &[Overrides]) -> Result<Co
         layer.refuse_renamed()?;
         refuse_unknown(layer.table(), &defaults, layer.origin())?;
     }
+    let participants_are_given = lookup(&wanted, &["federation", "participants"]).is_some();
     let rate_is_given = lookup(&wanted, &["training", "learning_rate"]).is_some();
     let mut table = defaults;
     merge(&mut table, wanted);
@@ -37,6 +38,10 @@ pub(super) fn resolve(registry: &Registry, overrides: &[Overrides]) -> Result<Co
             };
             ConfigError::Type { key, reason }
         })?;
+    if !participants_are_given {
+        let novel = config.federation.novel_clients.len();
+        config.federation.participants = default_participants(&config.partition, novel);
+    }
     // However it was written, files and folders have the method's own name.
     registry.method(&config.method)?.name.clone_into(&mut config.method);
     if !rate_is_given {
@@ -98,7 +103,7 @@ fn defaults_for(registry: &Registry, wanted: &Table) -> Result<Table, ConfigErro
         merge(&mut partition, wanted.clone());
     }
     if let Ok(partition) = Value::Table(partition).try_into() {
-        config.federation.participants = default_participants(&partition);
+        config.federation.participants = default_participants(&partition, 0);
     }
     Table::try_from(&config).map_err(|error| unwritable(&error))
 }

@@ -44,6 +44,14 @@ pub enum ServerError {
         /// Whether the run has a key.
         needed: bool,
     },
+    /// Settings whose novel clients are not there, or not in order.
+    #[error("novel clients {novel:?}: expected ids below {clients}, ascending")]
+    NovelClients {
+        /// Their ids.
+        novel: Vec<usize>,
+        /// How many clients there are.
+        clients: usize,
+    },
     /// There is no key for privacy.
     #[error(transparent)]
     NoEntropy(#[from] NoEntropy),

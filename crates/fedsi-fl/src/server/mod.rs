@@ -40,6 +40,8 @@ use calibration::Search;
 pub struct ServerSettings {
     /// How many clients there are.
     pub clients: usize,
+    /// Those that never take part, ascending: they are personalised at the end.
+    pub novel_clients: Vec<usize>,
     /// How many of them are sampled for a round; with privacy their expected number is the mechanism's.
     pub participants: usize,
     /// Who trains in a round.
@@ -125,7 +127,11 @@ impl Server {
                 Uncertainty::None | Uncertainty::Samples(_) => SharedParameters::Point(values),
             }
         };
-        let privacy = settings::privacy(config, procedure, clients, participants);
+        let mut novel_clients = config.federation.sorted_novel_clients();
+        novel_clients.retain(|&client| client < clients);
+        // Only those that may be drawn have something to hide.
+        let training = clients - novel_clients.len();
+        let privacy = settings::privacy(config, procedure, training, participants);
         if privacy.is_some() {
             if let Some(unprotected) = procedure.unprotected() {
                 return Err(ServerError::Unprotected(unprotected));
@@ -133,9 +139,9 @@ impl Server {
             if config.calibration.temperature == Temperature::AUTO {
                 return Err(ServerError::Unprotected(Unprotected::TemperatureSearch));
             }
-            if config.privacy.delta >= 1.0 / clients as f64 {
+            if config.privacy.delta >= 1.0 / training as f64 {
                 tracing::warn!(
-                    "privacy.delta = {} is not below 1 / {clients}, one over the number of clients: at such a delta one \
+                    "privacy.delta = {} is not below 1 / {training}, one over the number of clients: at such a delta one \
                      client may be known completely",
                     config.privacy.delta
                 );
@@ -143,6 +149,7 @@ impl Server {
         }
         let settings = ServerSettings {
             clients,
+            novel_clients,
             participants,
             participation: procedure.participation,
             streams: Streams::new(config.seed),
@@ -159,7 +166,8 @@ impl Server {
     /// A server of these settings and this shared part of each mode before its first round.
     ///
     /// # Errors
-    /// Not as many shared parts as modes. With privacy: no key from the system.
+    /// Not as many shared parts as modes, novel clients that are not there or not ascending. With privacy: no key from the
+    /// system.
     pub fn with_settings(
         settings: ServerSettings,
         shared: Vec<SharedParameters>,
@@ -167,6 +175,11 @@ impl Server {
         let (expected, found) = (settings.modes.count, shared.len());
         if expected != found {
             return Err(ServerError::OtherModes { expected, found });
+        }
+        let novel = &settings.novel_clients;
+        if !novel.is_sorted_by(|a, b| a < b) || novel.last().is_some_and(|&last| last >= settings.clients) {
+            let (novel, clients) = (novel.clone(), settings.clients);
+            return Err(ServerError::NovelClients { novel, clients });
         }
         let privacy_key = settings.privacy.is_some().then(SecretKey::generate).transpose()?;
         let state = ServerState {
@@ -177,6 +190,12 @@ impl Server {
             privacy_key,
         };
         Ok(Self { settings, state, searches: VecDeque::new() })
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn settings(&self) -> &ServerSettings {
+        &self.settings
     }
 
     /// What it knows between rounds.
@@ -235,16 +254,16 @@ impl Server {
     /// fewer than expected, or none.
     #[must_use]
     pub fn participants(&self) -> Vec<usize> {
-        let (round, clients) = (self.state.round + 1, self.settings.clients);
-        if let (Some(privacy), Some(key)) = (&self.settings.privacy, &self.state.privacy_key) {
-            return privacy.mechanism.participants(key, round, clients);
-        }
-        match self.settings.participation {
-            Participation::Sampled => {
-                sample_participants(&self.settings.streams, round, clients, self.settings.participants)
+        let (round, novel) = (self.state.round + 1, &self.settings.novel_clients);
+        let training = self.settings.clients - novel.len();
+        let drawn = match (&self.settings.privacy, &self.state.privacy_key, self.settings.participation) {
+            (Some(privacy), Some(key), _) => privacy.mechanism.participants(key, round, training),
+            (_, _, Participation::Sampled) => {
+                sample_participants(&self.settings.streams, round, training, self.settings.participants)
             }
-            Participation::Everyone => (0..clients).collect(),
-        }
+            (_, _, Participation::Everyone) => (0..training).collect(),
+        };
+        without_novel(drawn, novel)
     }
 
     /// What every participant of the coming round receives: the shared part of the mode whose turn it is; after a warm
@@ -399,6 +418,18 @@ impl Server {
         let due = self.settings.choices.filter(|choices| choices.after == self.state.round);
         due.map(|choices| choices.searches(self.state.calibration).collect()).unwrap_or_default()
     }
+}
+
+/// The ids of clients that were counted without the novel ones; both ascending.
+fn without_novel(mut counted: Vec<usize>, novel: &[usize]) -> Vec<usize> {
+    let mut before = 0;
+    for client in &mut counted {
+        while novel.get(before).is_some_and(|&id| id <= *client + before) {
+            before += 1;
+        }
+        *client += before;
+    }
+    counted
 }
 
 /// The participants of a round, ascending: `count` of `clients`, uniformly without replacement.

@@ -86,6 +86,11 @@ pub(crate) fn distance(values: &[f32], from: &[f32]) -> f64 {
     values.iter().zip(from).map(square).sum::<f64>().sqrt()
 }
 
+/// The norm, in f64.
+pub(crate) fn norm(values: &[f32]) -> f64 {
+    values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+}
+
 /// Strands of a sum that run side by side in vector registers.
 const STRANDS: usize = 16;
 

@@ -17,6 +17,7 @@ fn server(size: usize, weighting: Weighting) -> Server {
 fn of(shared: SharedParameters, aggregation: Aggregation, admission: Admission) -> Server {
     let settings = ServerSettings {
         clients: 8,
+        novel_clients: Vec::new(),
         participants: 8,
         participation: Participation::Sampled,
         streams: Streams::new(1),

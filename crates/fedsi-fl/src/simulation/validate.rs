@@ -10,7 +10,7 @@ use crate::executor::{EvaluationData, Outcome, TaskResult, Work};
 use crate::scores::Scores;
 
 impl Simulation {
-    /// Personalises every client as at the end of a run, posterior included, and scores the personal models on
+    /// Personalises every client that is not novel as at the end of a run, posterior included, and scores the personal models on
     /// the data that clients held out (`validation.fraction`), pooled. Test data is not touched.
     ///
     /// Without held-out data, and where any client's predictions are not finite, the scores are empty: settings
@@ -21,7 +21,9 @@ impl Simulation {
     /// # Errors
     /// Clients' state that is lost.
     pub fn validate(&self) -> Result<Scores, SimulationError> {
-        let clients: Vec<usize> = (0..self.federation.clients()).collect();
+        let novel = &self.server().settings().novel_clients;
+        let clients: Vec<usize> =
+            (0..self.federation.clients()).filter(|client| novel.binary_search(client).is_err()).collect();
         let work = |_| Work::Evaluate {
             on: EvaluationData::HeldOut,
             further_inputs: Vec::new(),

@@ -58,7 +58,7 @@ pub struct SiteResult {
     pub client: usize,
     /// Its name.
     pub name: String,
-    /// Rounds in which it was asked to train.
+    /// Rounds in which it was asked to train: none of a novel client.
     pub rounds: usize,
     /// How often its update was not used, by kind.
     pub left_out: BTreeMap<Exclusion, u64>,

@@ -77,6 +77,7 @@ impl FederationServer {
     ) -> Result<Self, RunError> {
         check_sites(&setup.sites)?;
         setup.config.expect_unpooled(setup.outline.as_ref())?;
+        setup.config.expect_divided()?;
         if path.join(FEDERATION).exists() {
             return Err(FederationError::HoldsAFederation { path: path.to_owned() }.into());
         }

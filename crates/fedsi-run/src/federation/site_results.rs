@@ -71,7 +71,8 @@ impl SiteResults<'_> {
         let scores = predictions.scores();
         let name = federation.client_name(owner).map(str::to_owned);
         let samples = predictions.len();
-        let clients = vec![ClientScores { id: owner, name, samples, problem: None, scores }];
+        let novel = config.federation.novel_clients.contains(&owner);
+        let clients = vec![ClientScores { id: owner, name, samples, problem: None, novel, scores }];
         let classes = ClassScores::of(predictions, federation.class_names());
         let counts = |client: usize| Some(federation.label_counts(client, Split::Train));
         let accuracies: Vec<f64> = scores.accuracy().into_iter().collect();

@@ -55,7 +55,8 @@ impl Results {
             Some(scores) => self.strangeness.extend(scores),
             None => self.strangeness.extend(std::iter::repeat_n(f64::NAN, predictions.len())),
         }
-        self.clients.push(ClientScores { id, name, samples, problem, scores: predictions.scores() });
+        let novel = simulation.server().settings().novel_clients.binary_search(&id).is_ok();
+        self.clients.push(ClientScores { id, name, samples, problem, novel, scores: predictions.scores() });
         self.owners.extend(std::iter::repeat_n(id, predictions.len()));
         Ok(self.pooled.append(predictions)?)
     }

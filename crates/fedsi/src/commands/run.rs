@@ -78,6 +78,10 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         counted(summary.rounds, "round"),
         counted(summary.clients.len(), "client")
     )?;
+    if let Some(novel) = summary.novel_sentence() {
+        text.push_str(&wrapped(&novel, width, 0));
+        text.push('\n');
+    }
     let unscored = summary.unscored_lines();
     if !unscored.is_empty() {
         writeln!(text, "{}\n", unscored.join("\n"))?;

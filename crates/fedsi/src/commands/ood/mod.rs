@@ -1,21 +1,15 @@
 //! `fedsi ood`: what the models of a finished run make of inputs that are not like those they were trained on.
 
 mod file;
-mod inputs;
-mod measure;
 
-use fedsi_data::{Federation, Task};
-use fedsi_run::saved::{SavedError, SavedRun};
-use fedsi_run::{OpenData, Origin, RunError};
-use rayon::prelude::*;
+use fedsi_run::ood::{Measured, OodError, OodSettings, OtherDatasets, measure_ood, open_run_data};
+use fedsi_run::saved::SavedRun;
 use serde::Serialize;
 
-use crate::args::{OodArguments, Settings};
+use crate::args::OodArguments;
 use crate::output::{BadInput, print, print_json};
 use crate::progress::Screen;
 use crate::table::Table;
-use inputs::{InputSet, OtherDataset, Shown};
-use measure::{Answers, Measured, measure};
 
 /// Everything that is reported.
 #[derive(Debug, Serialize)]
@@ -39,25 +33,21 @@ pub(crate) fn ood(arguments: &OodArguments, screen: &Screen, json: bool) -> anyh
     }
     let run = SavedRun::open(&arguments.run)?;
     file::check(arguments)?;
-    let data = open_data(&run, arguments)?;
-    let federation = data.federation.as_ref();
-    let Task::Classification { classes } = federation.task() else {
-        let words = "it predicts values, which are neither right nor wrong; `fedsi predict` gives the strangeness of every row";
-        return Err(BadInput(format!("{}: {words}", arguments.run.display())).into());
-    };
-    let others = inputs::other_datasets(&run, arguments, federation)?;
+    let data = open_run_data(&run, arguments.data_dir.as_deref())?;
+    let found = measure_ood(&run, data.federation.as_ref(), &settings(arguments)).map_err(in_flags)?;
+    if found.left_out > 0 {
+        tracing::warn!("{} clients without a usable model or test samples are left out", found.left_out);
+    }
     let report = Report {
         format: file::FORMAT,
         version: env!("CARGO_PKG_VERSION"),
         method: run.config().method.clone(),
         dataset: fedsi_run::dataset_name(run.config()),
         seed: run.config().seed,
-        clients: 0,
+        clients: found.clients,
         samples_a_client: arguments.samples,
-        sets: Vec::new(),
+        sets: found.sets,
     };
-    let asked = ask_all(&run, federation, &others, arguments.samples)?;
-    let report = Report { clients: asked.len(), sets: measure(&asked, classes)?, ..report };
     if report.sets.iter().all(|set| set.strangeness.is_none()) {
         tracing::warn!(
             "no model knows what inputs are usual (saved by version 0.1, or fewer than 10 training samples): \
@@ -74,60 +64,32 @@ pub(crate) fn ood(arguments: &OodArguments, screen: &Screen, json: bool) -> anyh
     print(&format!("{}\n{CAPTION}\n\nfile: {}\n", table(&report), path.display()))
 }
 
-/// The data that the run was made from: where it is now, and unchanged.
-fn open_data(run: &SavedRun, arguments: &OodArguments) -> anyhow::Result<OpenData> {
-    let settings = Settings {
-        config: Some(run.path().join("config.toml")),
-        saved: true,
-        data_dir: arguments.data_dir.clone(),
-        ..Settings::default()
+/// Everything that can be shown, of all datasets that are there where none was asked for.
+fn settings(arguments: &OodArguments) -> OodSettings {
+    let datasets = match arguments.against.as_slice() {
+        [] => OtherDatasets::Available,
+        names => OtherDatasets::Named(names.to_vec()),
     };
-    let data = OpenData::open(&settings.checked()?)?;
-    // Runs of 0.1 did not say what their data was.
-    if let Some(origin) = Origin::read(run.path()).map_err(RunError::from)?
-        && let Some(change) = origin.data.change(&data.digest)
-    {
-        return Err(RunError::DataChanged { path: run.path().to_owned(), change }.into());
+    OodSettings {
+        datasets,
+        data_dir: arguments.data_dir.clone(),
+        samples: arguments.samples,
+        corrupted: true,
     }
-    Ok(data)
 }
 
-/// The answers of every client that has a model and test samples, in the order of their ids.
-fn ask_all(
-    run: &SavedRun,
-    federation: &dyn Federation,
-    others: &[OtherDataset],
-    samples: usize,
-) -> anyhow::Result<Vec<Vec<(InputSet, Answers)>>> {
-    let ids: Vec<usize> = run.clients().iter().map(|client| client.id).collect();
-    let ask = |&id: &usize| -> Result<Option<Vec<(InputSet, Answers)>>, SavedError> {
-        let model = match run.client(id) {
-            // What the run says of it already: it is left out here as it is there.
-            Err(SavedError::NoPosterior { .. }) => return Ok(None),
-            model => model?,
-        };
-        let shown = inputs::shown(federation, id, others, samples, run.config().seed);
-        if shown.is_empty() {
-            return Ok(None);
+/// An error in the words of the command line; what is underneath, where something is: it decides the exit status.
+fn in_flags(error: OodError) -> anyhow::Error {
+    match error {
+        OodError::UnknownDataset(error) => BadInput(format!("--against: {error}")).into(),
+        OodError::OtherDataset { name, reason } => BadInput(format!("--against {name}: {reason}")).into(),
+        OodError::PredictsValues { .. } => {
+            BadInput(format!("{error}; `fedsi predict` gives the strangeness of every row")).into()
         }
-        let answer = |Shown { set, inputs, labels }: Shown| Ok((set, Answers::of(&model, &inputs, labels)?));
-        match shown.into_iter().map(answer).collect() {
-            Err(SavedError::NotFinite { .. }) => Ok(None),
-            answers => answers.map(Some),
-        }
-    };
-    let found: Vec<Option<_>> = ids.par_iter().map(ask).collect::<Result<_, _>>()?;
-    let asked: Vec<_> = found.into_iter().flatten().collect();
-    match (ids.len() - asked.len(), asked.is_empty()) {
-        (_, true) => {
-            let words = "no client has a usable model and test samples to show it";
-            Err(BadInput(format!("{}: {words}", run.path().display())).into())
-        }
-        (0, _) => Ok(asked),
-        (left_out, _) => {
-            tracing::warn!("{left_out} clients without a usable model or test samples are left out");
-            Ok(asked)
-        }
+        OodError::Data(error) => error.into(),
+        OodError::Saved(error) => error.into(),
+        OodError::Metrics(error) => error.into(),
+        other => BadInput(other.to_string()).into(),
     }
 }
 

@@ -1,18 +1,19 @@
 //! What models are shown: their clients' own test samples, and inputs that are not like them.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 use fedsi_data::{Corruption, DataError, DataSpec, Datasets, Federation, Size, Split, Strength, Targets};
-use fedsi_run::report_data::inputs_of_unseen_classes;
-use fedsi_run::saved::SavedRun;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::args::OodArguments;
-use crate::output::BadInput;
+use super::{OodError, OodSettings, OtherDatasets};
+use crate::report_data::inputs_of_unseen_classes;
+use crate::saved::SavedRun;
 
-/// Which inputs.
+/// Which inputs. Its text is its name in files, and gives it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum InputSet {
+pub enum InputSet {
     /// The client's own test samples.
     Own,
     /// Test samples of another dataset.
@@ -40,6 +41,26 @@ impl Serialize for InputSet {
     }
 }
 
+/// Any text is a set: what is no other is a dataset's name.
+impl FromStr for InputSet {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let corrupted =
+            |kind: Corruption| Strength::ALL.into_iter().map(move |strength| Self::Corrupted(kind, strength));
+        let mut named = [Self::Own, Self::UnseenClasses]
+            .into_iter()
+            .chain(Corruption::ALL.into_iter().flat_map(corrupted));
+        Ok(named.find(|set| set.to_string() == text).unwrap_or_else(|| Self::Other(text.to_owned())))
+    }
+}
+
+impl<'de> Deserialize<'de> for InputSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Inputs for a model.
 pub(super) struct Shown {
     pub(super) set: InputSet,
@@ -54,13 +75,12 @@ pub(super) struct OtherDataset {
     federation: Box<dyn Federation>,
 }
 
-/// The datasets that were asked for or, where none was, all others of the same shape that are there: the built-in digits
-/// are made, and those in the data folder read.
+/// The datasets that were asked for, opened.
 pub(super) fn other_datasets(
     run: &SavedRun,
-    arguments: &OodArguments,
+    settings: &OodSettings,
     federation: &dyn Federation,
-) -> anyhow::Result<Vec<OtherDataset>> {
+) -> Result<Vec<OtherDataset>, OodError> {
     let (known, config) = (Datasets::builtin(), run.config());
     let own = config.dataset().name();
     let shape = federation.input_shape();
@@ -68,8 +88,12 @@ pub(super) fn other_datasets(
         known.find(name).ok().and_then(|dataset| dataset.form()).is_some_and(|form| form.input_shape == shape)
     };
     let all: Vec<&str> = known.names().filter(|name| *name != own && fits(name)).collect();
-    for name in &arguments.against {
-        let dataset = known.find(name).map_err(|error| BadInput(format!("--against: {error}")))?;
+    let wanted: Vec<&str> = match &settings.datasets {
+        OtherDatasets::Available => all.clone(),
+        OtherDatasets::Named(names) => names.iter().map(String::as_str).collect(),
+    };
+    for &name in &wanted {
+        let dataset = known.find(name).map_err(OodError::UnknownDataset)?;
         let reason = if name == own {
             "it is the run's own dataset".to_owned()
         } else if !fits(name) {
@@ -85,21 +109,16 @@ pub(super) fn other_datasets(
         } else {
             format!("choose among {}", all.join(", "))
         };
-        return Err(BadInput(format!("--against {name}: {reason}; {others}")).into());
+        return Err(OodError::OtherDataset { name: name.to_owned(), reason: format!("{reason}; {others}") });
     }
-    let wanted: Vec<&str> = if arguments.against.is_empty() {
-        all
-    } else {
-        arguments.against.iter().map(String::as_str).collect()
-    };
     let mut opened = Vec::new();
     for name in wanted {
-        let dataset = known.find(name).map_err(|error| BadInput(error.to_string()))?;
-        let dir = arguments.data_dir.clone().unwrap_or_else(|| config.data.dir.clone());
+        let dataset = known.find(name).map_err(OodError::UnknownDataset)?;
+        let dir = settings.data_dir.clone().unwrap_or_else(|| config.data.dir.clone());
         let data = DataSpec { dir, ..DataSpec::defaults(name, Size::Small) };
         match dataset.open(&data, &dataset.defaults(Size::Small).partition, config.seed) {
             Ok(federation) => opened.push(OtherDataset { name: name.to_owned(), federation }),
-            Err(DataError::MissingDataset { .. }) if arguments.against.is_empty() => {}
+            Err(DataError::MissingDataset { .. }) if settings.datasets == OtherDatasets::Available => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -111,9 +130,10 @@ pub(super) fn shown(
     federation: &dyn Federation,
     client: usize,
     others: &[OtherDataset],
-    most: usize,
+    settings: &OodSettings,
     seed: u64,
 ) -> Vec<Shown> {
+    let most = settings.samples;
     let own = federation.samples(client, Split::Test);
     let own = own.select(&spaced(own.count, most));
     let Targets::Classes(labels) = own.targets else { return Vec::new() };
@@ -132,6 +152,7 @@ pub(super) fn shown(
     // Strengths are of pixels from -1 to 1: other values have other ranges.
     if let [channels, height, width] = *federation.input_shape()
         && federation.has_pixels()
+        && settings.corrupted
     {
         for kind in Corruption::ALL {
             for strength in Strength::ALL {
@@ -150,4 +171,31 @@ pub(super) fn shown(
 fn spaced(count: usize, most: usize) -> Vec<usize> {
     let taken = count.min(most);
     (0..taken).map(|step| step * count / taken).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_its_text() {
+        let corrupted = Corruption::ALL.into_iter().flat_map(|kind| {
+            Strength::ALL.into_iter().map(move |strength| InputSet::Corrupted(kind, strength))
+        });
+        let named = [InputSet::Own, InputSet::UnseenClasses, InputSet::Other("fashion-mnist".to_owned())];
+        for set in named.into_iter().chain(corrupted) {
+            let text = serde_json::to_string(&set).unwrap();
+            assert_eq!(text, format!("\"{set}\""));
+            assert_eq!(serde_json::from_str::<InputSet>(&text).unwrap(), set, "{text}");
+        }
+        // No strength: a dataset's name.
+        assert_eq!("blur 6".parse(), Ok(InputSet::Other("blur 6".to_owned())));
+    }
+
+    #[test]
+    fn positions_are_spaced_over_all() {
+        assert_eq!(spaced(10, 4), [0, 2, 5, 7]);
+        assert_eq!(spaced(3, 5), [0, 1, 2]);
+        assert_eq!(spaced(0, 5), [0; 0]);
+    }
 }

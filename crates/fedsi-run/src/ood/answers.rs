@@ -1,10 +1,10 @@
 //! What models answered, and how well their doubts tell strange inputs from their clients' own.
 
 use fedsi_metrics::{Bins, MetricsError, Predictions, auroc, entropy};
-use fedsi_run::saved::{Predicted, SavedError, SavedModel};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::inputs::InputSet;
+use crate::saved::{Predicted, SavedError, SavedModel};
 
 /// What a model says of some inputs.
 pub(super) struct Answers {
@@ -31,22 +31,28 @@ impl Answers {
     }
 }
 
-/// Answers of all clients' models to one set of inputs.
-#[derive(Debug, Serialize)]
-pub(super) struct Measured {
-    pub(super) inputs: InputSet,
-    pub(super) samples: usize,
+/// What all clients' models made of one set of inputs. Read back from JSON it is the same, to the bit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Which inputs.
+    pub inputs: InputSet,
+    /// How many, of all clients together.
+    pub samples: usize,
     /// Of all predictions together; none where no class is right.
-    pub(super) accuracy: Option<f64>,
-    pub(super) nll: Option<f64>,
-    pub(super) ece: Option<f64>,
-    /// The mean.
-    pub(super) entropy: f64,
-    /// The mean; none where no model knows.
-    pub(super) strangeness: Option<f64>,
-    /// Mean over clients.
-    pub(super) auroc_strangeness: Option<f64>,
-    pub(super) auroc_entropy: Option<f64>,
+    pub accuracy: Option<f64>,
+    /// The same.
+    pub nll: Option<f64>,
+    /// The same, in ten bins.
+    pub ece: Option<f64>,
+    /// The mean entropy of the predicted distributions, in nats.
+    pub entropy: f64,
+    /// The mean of how far inputs are from the client's training inputs; none where no model knows.
+    pub strangeness: Option<f64>,
+    /// How well strangeness tells these inputs from the client's own test samples, mean over clients; none of those
+    /// themselves.
+    pub auroc_strangeness: Option<f64>,
+    /// The same by entropy.
+    pub auroc_entropy: Option<f64>,
 }
 
 /// The sets that any client was shown, in the order of the first one's, and what became of each.

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use fedsi_fl::client::Predictions;
+use fedsi_fl::scores::Scores;
 use fedsi_metrics::Bins;
 use fedsi_metrics::regression::GaussianPredictions;
-use fedsi_run::Summary;
 use fedsi_run::saved::verify_digest;
-use fedsi_run::{read_prediction_clients, read_predictions};
+use fedsi_run::{ClientScores, Summary, read_prediction_clients, read_predictions};
 
 /// Groups of samples of equal rank by uncertainty, for AURC.
 const GROUPS: usize = 250;
@@ -27,6 +27,8 @@ pub(crate) struct RunSums {
 #[derive(Clone, Debug)]
 enum Sums {
     Classes(Vec<ClassSums>),
+    /// From scores alone, without predictions.
+    Scores(Vec<ScoreSums>),
     Values(Vec<ValueSums>),
 }
 
@@ -41,6 +43,15 @@ struct ClassSums {
     gaps: Vec<f64>,
     /// Of groups of samples by uncertainty: which, how many, how many of them wrong.
     groups: Vec<(usize, f64, f64)>,
+}
+
+/// What one client's scores say of it: those that are means over its samples.
+#[derive(Clone, Copy, Debug)]
+struct ScoreSums {
+    samples: f64,
+    accuracy: f64,
+    nll: f64,
+    brier: f64,
 }
 
 /// Sums over one client's predicted values.
@@ -62,6 +73,21 @@ pub(crate) struct Resampled {
 }
 
 impl RunSums {
+    /// Of a classification's summary, where its predictions are elsewhere: accuracy, Brier score and NLL, which are means
+    /// over clients or samples. None where a client has no scores.
+    pub(crate) fn of_summary(summary: &Summary) -> Option<Self> {
+        let of = |client: &ClientScores| match client.scores {
+            Scores::Classification { accuracy, brier, nll, .. } => {
+                let samples = client.samples as f64;
+                Some(ScoreSums { samples, accuracy: accuracy?, nll: samples * nll?, brier: samples * brier? })
+            }
+            Scores::Regression { .. } => None,
+        };
+        let tested = || summary.clients.iter().filter(|client| client.samples > 0);
+        let sums = tested().map(of).collect::<Option<Vec<ScoreSums>>>()?;
+        Some(Self { clients: tested().map(|client| client.id).collect(), sums: Sums::Scores(sums) })
+    }
+
     /// Of a run's folder. Costs reading and sorting its predictions; keeps at most [`GROUPS`] numbers a client.
     ///
     /// # Errors
@@ -128,6 +154,18 @@ impl RunSums {
     pub(crate) fn scores(&self, weights: &[f64]) -> Vec<Resampled> {
         match &self.sums {
             Sums::Classes(clients) => class_scores(clients, weights),
+            Sums::Scores(clients) => {
+                let total = |of: fn(&ScoreSums) -> f64| -> f64 {
+                    clients.iter().zip(weights).map(|(client, weight)| weight * of(client)).sum()
+                };
+                let samples = total(|client| client.samples);
+                let value = |key, value| Resampled { key, value };
+                vec![
+                    value("accuracy", total(|client| client.accuracy) / total(|_| 1.0)),
+                    value("brier", total(|client| client.brier) / samples),
+                    value("nll", total(|client| client.nll) / samples),
+                ]
+            }
             Sums::Values(clients) => {
                 let total = |of: fn(&ValueSums) -> f64| -> f64 {
                     clients.iter().zip(weights).map(|(client, weight)| weight * of(client)).sum()

@@ -1,14 +1,9 @@
 //! A comparison from its specification to its results.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use fedsi_fl::Simulation;
-use fedsi_fl::coordinator::RoundRecord;
-use fedsi_fl::cost::{WorkEstimate, memory_bytes};
-use fedsi_run::{
-    ComputeDevice, Observer, Origin, RunError, RunFolder, Summary, data_label, dataset_name, run,
-};
+use fedsi_run::{ComputeDevice, Origin, RunError, Summary, data_label, dataset_name};
 use toml::Value;
 
 use crate::CompareError;
@@ -17,16 +12,13 @@ use crate::external::ExternalMethod;
 use crate::external_runs::{keep_external, read_external};
 use crate::folder::CompareFolder;
 use crate::marker::marker;
-use crate::memory::runs_that_fit;
 use crate::plan::{PlannedRun, RunState, reference, seeds};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
+use crate::runs::{RunBatch, RunReport, side_by_side};
 use crate::spec::CompareSpec;
 use crate::summarise::{ComparedMethod, ComparedRun, Finished, Outcome, summarise};
 use crate::table::check_columns;
 use crate::tune::{COMMON, TunedValues, Tuner, grid, protocol};
-
-/// Makes the page of a run that is complete but for its summary; a failure is logged and stops nothing.
-pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
 
 /// A comparison whose runs are over: still to be reported and written, in a folder that is still held.
 pub struct FinishedComparison {
@@ -85,7 +77,7 @@ pub fn compare(
     let tuned = match &tuning {
         None => untuned,
         Some(protocol) => {
-            let workers = workers(spec, &planned, &data)?;
+            let workers = side_by_side(spec.jobs, planned.iter(), &data)?;
             let threads = pool::threads(base.threads);
             let path = folder.path();
             let settings = spec.settings;
@@ -95,8 +87,21 @@ pub fn compare(
         }
     };
     let planned = plan(spec, &seeds, &tuned)?;
-    let begin = |workers: usize| folder.write_marker(&marker, workers.max(earlier));
-    let (outcomes, workers) = run_missing(spec, &planned, &folder, &data, observer, report, &begin)?;
+    let batch = RunBatch {
+        folder: folder.path(),
+        planned: &planned,
+        force: spec.force,
+        jobs: spec.jobs,
+        stage: "comparing",
+        begin: &|workers| {
+            folder.remove_results()?;
+            folder.write_marker(&marker, workers.max(earlier))
+        },
+        after: &|_, _, _| Ok(()),
+        report,
+    };
+    let (outcomes, workers) = batch.make_on(&data, observer)?;
+    same_data(folder.path(), &planned, &outcomes)?;
     let jobs = workers.max(earlier);
     let mut runs = planned.iter().zip(outcomes).map(|(run, outcome)| ComparedRun {
         seed: run.seed,
@@ -180,119 +185,6 @@ fn check_methods(
     Ok(())
 }
 
-/// How many runs are at work side by side: as asked for, or what cores and memory allow for the largest of them.
-fn workers(spec: &CompareSpec<'_>, runs: &[PlannedRun], data: &DataCache) -> Result<usize, CompareError> {
-    let Some(one) = runs.first() else { return Ok(1) };
-    let cores = pool::threads(one.config.threads);
-    if spec.jobs > 0 {
-        return Ok(spec.jobs);
-    }
-    let federation = data.open(&one.config)?.federation;
-    let mut largest = 0;
-    for run in runs.iter().filter(|run| run.seed == one.seed) {
-        largest = largest.max(memory_bytes(&run.config, federation.as_ref(), 1)?);
-    }
-    Ok(cores.min(runs_that_fit(largest)))
-}
-
-/// A run that is to be made.
-struct Job<'a> {
-    /// Its place in the plan.
-    index: usize,
-    run: &'a PlannedRun,
-    /// Whether its folder holds it, begun.
-    resume: bool,
-    /// Whether its folder holds something to be replaced.
-    replace: bool,
-    work: WorkEstimate,
-}
-
-/// What became of each planned run, in order, and how many were at work side by side.
-type Outcomes = (Vec<Result<Summary, String>>, usize);
-
-/// Makes the runs that are not there yet: seed by seed, so that they share open data, and within a seed the longest
-/// first, so that none is left to run alone for long at the end. `begin` receives how many are at work side by side.
-fn run_missing(
-    spec: &CompareSpec<'_>,
-    planned: &[PlannedRun],
-    folder: &CompareFolder,
-    data: &DataCache,
-    observer: &dyn CompareObserver,
-    report: &RunReport<'_>,
-    begin: &dyn Fn(usize) -> Result<(), CompareError>,
-) -> Result<Outcomes, CompareError> {
-    let mut outcomes: Vec<Result<Summary, String>> = Vec::with_capacity(planned.len());
-    let mut jobs = Vec::new();
-    // Asked again now that the folder is held: what was found before may have changed.
-    let files = FileDigests::default();
-    for (index, run) in planned.iter().enumerate() {
-        let path = folder.path().join(&run.folder);
-        let resume = match run.state(folder.path(), spec.force, &[], &files)? {
-            RunState::Finished { summary, note } => {
-                if let Some(note) = note {
-                    tracing::warn!("{}: {note}", path.display());
-                }
-                if summary.version != env!("CARGO_PKG_VERSION") {
-                    tracing::warn!("{} was made by fedsi {}", path.display(), summary.version);
-                }
-                outcomes.push(Ok(*summary));
-                continue;
-            }
-            RunState::Outdated { reason } => {
-                tracing::warn!("{} is made again: {reason}", path.display());
-                false
-            }
-            RunState::Unfinished => true,
-            RunState::Missing => false,
-        };
-        let replace = path.join("config.toml").exists();
-        jobs.push(Job { index, run, resume, replace, work: WorkEstimate { round: 1, end: 1 } });
-        outcomes.push(Err("it never ran".to_owned()));
-    }
-    if jobs.is_empty() {
-        same_data(folder.path(), planned, &outcomes)?;
-        return Ok((outcomes, 0));
-    }
-    folder.remove_results()?;
-    let clients = data.open(&jobs[0].run.config)?.federation.clients();
-    for job in &mut jobs {
-        job.work = WorkEstimate::of(&job.run.config, clients);
-    }
-    let total = |job: &Job<'_>| job.work.total(job.run.config.rounds);
-    jobs.sort_by_key(|job| (job.run.seed, std::cmp::Reverse(total(job))));
-    let workers = workers(spec, planned, data)?.min(jobs.len());
-    begin(workers)?;
-    let threads = pool::threads(jobs[0].run.config.threads);
-    tracing::info!(
-        runs = jobs.len(),
-        reused = planned.len() - jobs.len(),
-        side_by_side = workers,
-        "comparing"
-    );
-    observer.stage("comparing", jobs.len(), planned.len() - jobs.len(), jobs.iter().map(total).sum());
-    let made = pool::run_jobs(
-        &jobs,
-        workers,
-        threads,
-        || observer.wants_to_stop(),
-        |job, threads| {
-            let name = job.run.name();
-            observer.started(&name);
-            let outcome = run_one(job, threads, folder.path(), data, observer, report);
-            observer.finished(&name, outcome.as_ref().map(|_| ()).map_err(String::as_str));
-            outcome
-        },
-    );
-    if observer.wants_to_stop() {
-        return Err(CompareError::Interrupted { path: folder.path().to_owned() });
-    }
-    for (job, outcome) in jobs.iter().zip(made) {
-        outcomes[job.index] = outcome;
-    }
-    same_data(folder.path(), planned, &outcomes)?;
-    Ok((outcomes, workers))
-}
-
 /// All runs that are compared must have read the same files: those that were reused where the data is away, and those
 /// that were made while it changed.
 fn same_data(
@@ -315,58 +207,4 @@ fn same_data(
         }
     }
     Ok(())
-}
-
-/// One run with all its files, as `fedsi run` leaves them.
-fn run_one(
-    job: &Job<'_>,
-    threads: usize,
-    parent: &Path,
-    data: &DataCache,
-    observer: &dyn CompareObserver,
-    report: &RunReport<'_>,
-) -> Result<Summary, String> {
-    // Names the run in what is logged of it.
-    let _span = tracing::error_span!("run", name = job.run.name()).entered();
-    let config = &job.run.config;
-    let path = parent.join(&job.run.folder);
-    let made = || {
-        let data = data.open(config)?;
-        let mut progress = RunProgress { observer, work: job.work };
-        // What is there is this run, begun, or one that may be replaced: `state` saw to that. The config is written as
-        // it was asked for; how many threads there are for it just now is no part of it.
-        let own = config.clone().with_threads(threads);
-        let completed = if job.resume {
-            run::resume_on(&own, data, &RunFolder::reopen(&path)?, &mut progress, report)?
-        } else {
-            // Where nothing was when the comparison began, nothing is replaced that somebody made meanwhile.
-            run::run_on(&own, data, RunFolder::claim(&path, job.replace, config)?, &mut progress, report)?
-        };
-        if let Err(reason) = completed.report {
-            tracing::warn!("{} has no report: {reason}", path.display());
-        }
-        Ok(completed.summary)
-    };
-    made().map_err(|error: RunError| error.to_string())
-}
-
-/// Reports a run's progress to the observer.
-struct RunProgress<'a> {
-    observer: &'a dyn CompareObserver,
-    work: WorkEstimate,
-}
-
-impl Observer for RunProgress<'_> {
-    fn round(&mut self, _: &RoundRecord) {
-        self.observer.advanced(self.work.round);
-    }
-
-    fn wants_to_stop(&self) -> bool {
-        self.observer.wants_to_stop()
-    }
-
-    fn evaluated(&mut self, clients: usize, total: usize) {
-        let done = |clients: usize| self.work.end * clients as u64 / total.max(1) as u64;
-        self.observer.advanced(done(clients) - done(clients - 1));
-    }
 }

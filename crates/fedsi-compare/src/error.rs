@@ -73,7 +73,7 @@ pub enum CompareError {
         name: String,
     },
     /// Another process is at work in the folder.
-    #[error("{path} is in use by another comparison", path = path.display())]
+    #[error("{path} is in use by another process that makes runs", path = path.display())]
     InUse {
         /// The folder.
         path: PathBuf,

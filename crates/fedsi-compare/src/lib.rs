@@ -2,6 +2,7 @@
 //!
 //! - [`plan`]: which runs, with which settings, and which of them are done.
 //! - [`tune`]: learning rates chosen by the same small grid for every method, on training data held out.
+//! - [`RunBatch`]: runs that are planned below a folder, made where they are not there.
 //! - [`pool`]: runs side by side, within the cores and the memory at hand.
 //! - [`standing`]: which methods were scored on the same clients, so that they can be ranked.
 //! - [`statistics`]: means, deviations, ranks, and paired differences from a reference with intervals and tests.
@@ -27,6 +28,7 @@ mod metric;
 mod partial;
 pub mod plan;
 pub mod pool;
+mod runs;
 mod spec;
 pub mod standing;
 pub mod statistics;
@@ -34,12 +36,14 @@ mod summarise;
 pub mod table;
 pub mod tune;
 
-pub use compare::{FinishedComparison, RunReport, compare};
+pub use compare::{FinishedComparison, compare};
 pub use comparison::Comparison;
 pub use error::CompareError;
 pub use external::{ExternalMethod, ExternalPredictions, ExternalValues};
 pub use folder::CompareFolder;
 pub use plan::methods;
 pub use pool::CompareObserver;
+pub use runs::{AfterRun, Outcomes, RunBatch, RunOutcome, RunReport};
 pub use spec::CompareSpec;
+pub use summarise::SummaryStatistics;
 pub use table::{Columns, Format, check_columns};

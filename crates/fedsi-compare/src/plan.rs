@@ -70,7 +70,7 @@ const DEFAULT_REFERENCE: &str = "fedsi";
 ///
 /// # Errors
 /// No seeds, or more than there are.
-pub(crate) fn seeds(first: u64, count: usize) -> Result<Vec<u64>, CompareError> {
+pub fn seeds(first: u64, count: usize) -> Result<Vec<u64>, CompareError> {
     if count == 0 {
         return Err(CompareError::NoSeeds);
     }
@@ -95,8 +95,11 @@ pub struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// The run of a method on a seed, with these values on top of the user's settings.
-    pub(crate) fn new(
+    /// The run of a method on a seed, with these values on top of the user's settings, in a folder named after both.
+    ///
+    /// # Errors
+    /// Settings that no run can have.
+    pub fn new(
         method: &'static Method,
         seed: u64,
         values: &[(&str, Value)],
@@ -106,10 +109,16 @@ impl PlannedRun {
         Ok(Self { method, seed, config, folder: format!("{}-s{seed}", method.name) })
     }
 
-    /// Its name in messages.
+    /// The same run in another folder.
+    #[must_use]
+    pub fn in_folder(self, folder: String) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// Its name in messages: its folder's.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{} s{}", self.method.name, self.seed)
+        self.folder.clone()
     }
 
     /// What its folder below `parent` holds. Keys in `undecided` may differ: they are not decided yet.

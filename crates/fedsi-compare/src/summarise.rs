@@ -10,8 +10,8 @@ use crate::bootstrap::add_intervals;
 use crate::client_sums::RunSums;
 use crate::comparison::{Comparison, Failure, MethodResult, MissingRun, RunResult, TuningProtocol};
 use crate::external::ExternalMethod;
-use crate::standing::standings;
-use crate::statistics::{metric_results, metrics};
+use crate::standing::{Standing, standings};
+use crate::statistics::{Metric, MetricResult, metric_results, metrics};
 use crate::tune::TunedValues;
 
 /// What a comparison is made of once its runs are over.
@@ -162,6 +162,32 @@ pub(crate) fn summarise(finished: Finished<'_>) -> Comparison {
         missing,
         tuning,
         methods,
+    }
+}
+
+/// What runs of several methods on the same seeds say, from their summaries alone.
+#[derive(Clone, Debug)]
+pub struct SummaryStatistics {
+    /// The scores, the main one first.
+    pub metrics: Vec<Metric>,
+    /// Of each method: means, ranks, and differences from the reference by a score's key.
+    pub results: Vec<BTreeMap<String, MetricResult>>,
+    /// Of each method: whether it can be ranked.
+    pub standings: Vec<Standing>,
+}
+
+impl SummaryStatistics {
+    /// Of the runs of each method, tested against the `reference`-th. Bootstrap intervals are of accuracy, Brier score and
+    /// NLL: of other scores they need predictions.
+    #[must_use]
+    pub fn of(methods: &[Vec<Summary>], reference: Option<usize>) -> Self {
+        let metrics = methods.iter().flatten().next().map(|run| metrics(&run.scores)).unwrap_or_default();
+        let mut results = metric_results(&metrics, methods, reference);
+        let sums = |runs: &Vec<Summary>| -> BTreeMap<u64, RunSums> {
+            runs.iter().filter_map(|run| Some((run.seed, RunSums::of_summary(run)?))).collect()
+        };
+        add_intervals(&mut results, &methods.iter().map(sums).collect::<Vec<_>>(), reference);
+        Self { metrics, results, standings: standings(methods) }
     }
 }
 

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(&run, &screen, arguments.json),
         Command::Resume(resume) => commands::resume::resume(&resume, &screen, arguments.json),
         Command::Compare(compare) => commands::compare::compare(&compare, &screen, arguments.json),
+        Command::Paper(paper) => commands::paper::paper(&paper, &screen, arguments.json),
         Command::Methods(settings) => commands::methods::methods(&settings, arguments.json),
         Command::Report(report) => commands::report::report(&report, arguments.quiet, arguments.json),
         Command::Data(data) => commands::data::data(data, &screen, arguments.json),

@@ -7,6 +7,7 @@ use fedsi_compare::CompareError;
 use fedsi_data::DataError;
 use fedsi_fl::ConfigError;
 use fedsi_metrics::MetricsError;
+use fedsi_paper::PaperError;
 use fedsi_run::saved::SavedError;
 use fedsi_run::{FolderError, RunError};
 
@@ -97,6 +98,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         cause.is::<BadInput>()
             || cause.is::<ConfigError>()
             || cause.downcast_ref::<CompareError>().is_some_and(CompareError::is_bad_input)
+            || cause.downcast_ref::<PaperError>().is_some_and(PaperError::is_bad_input)
             || cause.is::<MetricsError>()
             || cause.is::<fedsi_compare::external::ExternalError>()
             || cause

@@ -8,6 +8,7 @@ use fedsi_data::DataError;
 use fedsi_fl::coordinator::SnapshotError;
 use fedsi_fl::executor::ExecutorError;
 use fedsi_fl::{ConfigError, SimulationError, StoreError};
+use fedsi_paper::PaperError;
 use fedsi_run::checkpoint::CheckpointError;
 use fedsi_run::saved::SavedError;
 use fedsi_run::{FolderError, RunError};
@@ -72,7 +73,8 @@ fn fixed_remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let folder = || error.downcast_ref().and_then(of_folder);
     let saved = || error.downcast_ref().and_then(of_saved);
     let compare = || error.downcast_ref().and_then(of_comparison);
-    run.or_else(folder).or_else(saved).or_else(compare)
+    let paper = || error.downcast_ref().and_then(of_paper);
+    run.or_else(folder).or_else(saved).or_else(compare).or_else(paper)
 }
 
 fn of_run(error: &RunError) -> Option<&'static str> {
@@ -142,6 +144,14 @@ fn of_saved(error: &SavedError) -> Option<&'static str> {
     }
 }
 
+fn of_paper(error: &PaperError) -> Option<&'static str> {
+    match error {
+        PaperError::Compare(error) => of_comparison(error),
+        PaperError::Foreign { .. } | PaperError::OtherExperiment { .. } => Some(OTHER_FOLDER),
+        _ => None,
+    }
+}
+
 fn of_comparison(error: &CompareError) -> Option<&'static str> {
     match error {
         CompareError::Run(error) => of_run(error),
@@ -155,7 +165,9 @@ fn of_comparison(error: &CompareError) -> Option<&'static str> {
             Some("ask for fewer with --seeds, or a lower first one with --seed")
         }
         CompareError::Foreign { .. } => Some(OTHER_FOLDER),
-        CompareError::InUse { .. } => Some("wait until it ends, or choose another folder with --out"),
+        CompareError::InUse { .. } => {
+            Some("wait until it ends, or choose another folder (--out; of fedsi paper --runs)")
+        }
         CompareError::Differs { .. } | CompareError::UnfinishedDiffers { .. } => {
             Some("choose another folder with --out, or --force to replace runs that differ")
         }

@@ -3,6 +3,7 @@
 mod compare;
 mod data;
 mod laplace;
+mod paper;
 mod predict;
 mod settings;
 
@@ -15,6 +16,7 @@ pub(crate) use data::{
     CheckArguments, DataArguments, DataCommand, ExportArguments, FetchArguments, ListArguments,
 };
 pub(crate) use laplace::{CalibrateArguments, LaplaceArguments};
+pub(crate) use paper::PaperArguments;
 pub(crate) use predict::{OodArguments, PredictArguments, RowFormat, RunsArguments, ScoreArguments};
 pub(crate) use settings::Settings;
 
@@ -49,6 +51,13 @@ pub(crate) enum Command {
     // Refused with a message that names --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]
     Compare(Box<CompareArguments>),
+    /// Run an experiment of the FedSI paper and write its table or figure, with tests; an interrupted one is continued.
+    ///
+    /// Each row is a method, FedSI in both profiles, each column a dataset and size. Written are README.md with what came out,
+    /// results.json with every run, config.toml, tables for Markdown and LaTeX and figures as SVG. Experiments share runs;
+    /// results that were made on several machines are brought together by --merge.
+    #[command(args_override_self = true)]
+    Paper(Box<PaperArguments>),
     /// Regenerate the pages and plots of saved runs and comparisons, from their files alone.
     Report(ReportArguments),
     /// List the methods: what each shares, keeps, evaluates and costs, for the network of these settings.

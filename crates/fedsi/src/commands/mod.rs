@@ -9,6 +9,7 @@ pub(crate) mod laplace;
 pub(crate) mod list;
 pub(crate) mod methods;
 pub(crate) mod ood;
+pub(crate) mod paper;
 pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod resume;

@@ -32,6 +32,7 @@ fn the_help_is_what_was_agreed() {
     snapshot("predict-help.txt", &scratch.succeeds(&["predict", "--help"]).stdout);
     snapshot("score-help.txt", &scratch.succeeds(&["score", "--help"]).stdout);
     snapshot("list-help.txt", &scratch.succeeds(&["list", "--help"]).stdout);
+    snapshot("paper-help.txt", &scratch.succeeds(&["paper", "--help"]).stdout);
     snapshot("ood-help.txt", &scratch.succeeds(&["ood", "--help"]).stdout);
     let short = scratch.succeeds(&["-h"]).stdout;
     assert!(short.contains("Usage: fedsi"), "{short}");

@@ -177,8 +177,7 @@ fn one_process_at_a_time() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
-    let expected =
-        "c is in use by another comparison; wait until it ends, or choose another folder with --out\n";
+    let expected = "c is in use by another process that makes runs; wait until it ends, or choose another folder (--out; of fedsi paper --runs)\n";
     assert!(second.stderr.ends_with(expected), "{}", second.stderr);
     // A lock does not outlive its process. The killed run may have made a round by now, and is then kept unless asked for.
     scratch.succeeds(&compare(&["--quiet", "--force"]));

@@ -17,6 +17,8 @@ mod limits;
 mod list;
 mod ood;
 mod own_data;
+mod paper;
+mod partitions;
 mod predict;
 mod predict_table;
 mod repeatable;

@@ -1,0 +1,208 @@
+//! The figures of an experiment, as SVG.
+
+use fedsi_metrics::{ReliabilityBin, paired_t_test};
+use fedsi_report::figures::{
+    DotPanel, DotRow, LinePanel, LinePoint, MOST_PANELS, MethodDots, MethodLine, MethodLines,
+    ReliabilityCell, ReliabilityPanels, ReliabilityRow, SettingValue, Unit,
+};
+
+use crate::PaperError;
+use crate::cells::SettingCells;
+use crate::entry::{REFERENCE, Source};
+use crate::experiment::{Experiment, Form};
+use crate::plan::Plan;
+use crate::published::published;
+use crate::setting::{Partition, Variation};
+use crate::tables::pooled_bins;
+use crate::text::score_title;
+
+/// The rows of the reliability diagrams: FedSI in both profiles, a strong point method, and the Bayesian rivals that the
+/// paper's Table II has before FedSI.
+const RELIABILITY_ROWS: [&str; 5] = [REFERENCE, "fedsi-paper", "fedbabu-noise", "pfedbayes", "bpfed"];
+
+/// A figure as a file.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its name.
+    pub file: String,
+    /// What it shows, for those who do not see it.
+    pub about: String,
+    /// Its text.
+    pub svg: String,
+}
+
+/// All figures of an experiment; none where nothing has been run.
+///
+/// # Errors
+/// A figure that cannot be drawn.
+pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, PaperError> {
+    let run: Vec<&SettingCells<'_>> = all.iter().filter(|cells| !cells.is_empty()).collect();
+    if run.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scores = plan.experiment.scores();
+    match plan.experiment {
+        Experiment::Table1 | Experiment::Fig5 => {
+            scores.iter().map(|score| dots(plan, &run, &[score], score)).collect()
+        }
+        // Calibration on top, likelihood below.
+        Experiment::Table2 => Ok(vec![dots(plan, &run, &["ece", "nll"], "calibration")?]),
+        Experiment::Fig3 | Experiment::Fig6 => Ok(vec![lines(plan, &run)?]),
+        Experiment::Fig4 => reliability(plan, &run),
+    }
+}
+
+/// Whether the paper's figures belong into the plots: its own partition and sizes.
+fn shows_published(plan: &Plan) -> bool {
+    plan.partition == Partition::Labels && plan.form == Form::Full && plan.experiment != Experiment::Fig5
+}
+
+fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> Result<Figure, PaperError> {
+    let methods: Vec<String> = plan.entries.iter().map(|entry| entry.title.to_owned()).collect();
+    let mut panels = Vec::new();
+    for score in scores {
+        for cells in run {
+            let row = |row: usize| {
+                let values = cells.values(row, score);
+                let entry = cells.rows[row].entry;
+                let setting = cells.setting;
+                let is_papers = !matches!(entry.source, Source::WeightNoise | Source::Pooled);
+                let published = published(entry.method, setting.dataset, setting.size, score);
+                DotRow {
+                    value: cells.spread(row, score).map(|spread| spread.mean),
+                    interval: interval(&values),
+                    published: published.filter(|_| is_papers && shows_published(plan)),
+                }
+            };
+            panels.push(DotPanel {
+                title: cells.setting.title.clone(),
+                axis: score_title(score).trim_end_matches(" %").to_owned(),
+                unit: unit(score),
+                lower_is_better: *score != "accuracy",
+                rows: (0..cells.rows.len()).map(row).collect(),
+            });
+        }
+    }
+    panels.truncate(MOST_PANELS);
+    let columns = if scores.len() > 1 { run.len().min(3) } else { panels.len().min(3) };
+    let figure = MethodDots {
+        title: plan.experiment.title().to_owned(),
+        highlighted: plan.entries.iter().position(|entry| entry.id == REFERENCE),
+        methods,
+        panels,
+        columns,
+        own_label: "mean over seeds, 95% interval".to_owned(),
+        published_label: "the paper's figure, not comparable".to_owned(),
+    };
+    Ok(Figure { file: format!("{name}.svg"), about: figure.about(), svg: figure.svg()? })
+}
+
+fn unit(score: &str) -> Unit {
+    if score == "accuracy" { Unit::Percent } else { Unit::Number }
+}
+
+/// Student's 95% interval of the mean over seeds; none with few of them.
+fn interval(values: &[f64]) -> Option<[f64; 2]> {
+    let pairs: Vec<(f64, f64)> = values.iter().map(|&value| (value, 0.0)).collect();
+    paired_t_test(&pairs).map(|test| test.interval.into())
+}
+
+/// The value that a setting varies, and how it is written.
+fn varied(variation: Variation) -> Option<SettingValue> {
+    match variation {
+        Variation::SubnetworkPercent(percent) => {
+            Some(SettingValue { value: f64::from(percent), label: format!("{percent}%") })
+        }
+        Variation::LocalEpochs(epochs) => {
+            Some(SettingValue { value: f64::from(epochs), label: epochs.to_string() })
+        }
+        Variation::None | Variation::NovelClient => None,
+    }
+}
+
+/// Scores over the values that are varied, a panel for each dataset and score.
+fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
+    let mut x: Vec<SettingValue> = run.iter().filter_map(|cells| varied(cells.setting.variation)).collect();
+    x.sort_by(|a, b| a.value.total_cmp(&b.value));
+    x.dedup();
+    let mut titles: Vec<&str> = Vec::new();
+    for cells in run {
+        if !titles.contains(&cells.setting.title.as_str()) {
+            titles.push(&cells.setting.title);
+        }
+    }
+    let mut panels = Vec::new();
+    for title in &titles {
+        for score in plan.experiment.scores() {
+            let point = |row: usize, x: &SettingValue| {
+                let is_there = |cells: &&&SettingCells<'_>| {
+                    cells.setting.title == *title && varied(cells.setting.variation).as_ref() == Some(x)
+                };
+                let cells = run.iter().find(is_there)?;
+                let value = cells.spread(row, score)?.mean;
+                Some(LinePoint { value, interval: interval(&cells.values(row, score)) })
+            };
+            let line = |method: usize| {
+                let points: Vec<Option<LinePoint>> = x.iter().map(|x| point(method, x)).collect();
+                points.iter().any(Option::is_some).then_some(MethodLine { method, points })
+            };
+            panels.push(LinePanel {
+                title: (*title).to_owned(),
+                axis: score_title(score).trim_end_matches(" %").to_owned(),
+                unit: unit(score),
+                lines: (0..plan.entries.len()).filter_map(line).collect(),
+            });
+        }
+    }
+    panels.truncate(MOST_PANELS);
+    let columns = plan.experiment.scores().len().min(3);
+    let x_axis = match plan.experiment {
+        Experiment::Fig3 => "share of the body",
+        _ => "local epochs a round",
+    };
+    let figure = MethodLines {
+        title: plan.experiment.title().to_owned(),
+        methods: plan.entries.iter().map(|entry| entry.title.to_owned()).collect(),
+        highlighted: plan.entries.iter().position(|entry| entry.id == REFERENCE),
+        x_axis: x_axis.to_owned(),
+        x,
+        panels,
+        columns,
+    };
+    Ok(Figure { file: "curves.svg".to_owned(), about: figure.about(), svg: figure.svg()? })
+}
+
+fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, PaperError> {
+    let cell = |cells: &SettingCells<'_>, id: &str| {
+        let place = cells.rows.iter().position(|row| row.entry.id == id)?;
+        let row = &cells.rows[place];
+        let pooled = pooled_bins(row.records.iter().map(|run| run.bins.as_slice()));
+        let bins = pooled.iter().enumerate().map(|(place, &(count, confidence, accuracy))| {
+            let edge = |place: usize| place as f64 / pooled.len() as f64;
+            ReliabilityBin { lo: edge(place), hi: edge(place + 1), count, confidence, accuracy }
+        });
+        let result = cells.result(place, "ece");
+        Some(ReliabilityCell {
+            bins: bins.collect(),
+            ece: cells.spread(place, "ece")?.mean,
+            floor: result.and_then(|result| result.floor),
+        })
+    };
+    let wanted = plan.entries.iter().filter(|entry| RELIABILITY_ROWS.contains(&entry.id));
+    let mut rows: Vec<_> = wanted.collect();
+    rows.sort_by_key(|entry| RELIABILITY_ROWS.iter().position(|id| *id == entry.id));
+    let rows: Vec<ReliabilityRow> = rows
+        .iter()
+        .map(|entry| ReliabilityRow {
+            title: entry.title.to_owned(),
+            cells: run.iter().map(|cells| cell(cells, entry.id)).collect(),
+        })
+        .filter(|row| row.cells.iter().any(Option::is_some))
+        .collect();
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let datasets = run.iter().map(|cells| cells.setting.title.clone()).collect();
+    let figure = ReliabilityPanels { title: plan.experiment.title().to_owned(), datasets, rows };
+    Ok(vec![Figure { file: "reliability.svg".to_owned(), about: figure.about(), svg: figure.svg()? }])
+}

@@ -1,0 +1,257 @@
+//! The tables of an experiment.
+
+use fedsi_compare::statistics::Difference;
+use fedsi_metrics::mce_floor;
+
+use crate::cells::{Comparison, SettingCells};
+use crate::entry::Source;
+use crate::published::published;
+use crate::text::{TextCell, TextTable, number, score_title};
+
+/// Bins with less than this share of the samples do not count in the MCE.
+const MCE_SHARE: f64 = 0.01;
+
+/// A score of every row under every setting.
+#[must_use]
+pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
+    let heading = std::iter::once("method".to_owned()).chain(all.iter().map(|cells| cells.setting.label()));
+    let mut table = TextTable { heading: heading.collect(), rows: Vec::new() };
+    let Some(first) = all.first() else { return table };
+    for (row, own) in first.rows.iter().enumerate() {
+        let cells = all.iter().map(|cells| score_cell(cells, row, score));
+        let title = TextCell::from(own.entry.title.to_owned());
+        table.rows.push(std::iter::once(title).chain(cells).collect());
+    }
+    table
+}
+
+/// Mean and standard deviation, what it is of where that is less than the protocol, and how it compares with FedSI.
+#[must_use]
+pub fn score_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
+    let Some(spread) = cells.spread(row, score) else { return TextCell::from("-".to_owned()) };
+    let mut text = number(score, spread.mean);
+    if let Some(deviation) = spread.std_dev {
+        text.push_str(&format!(" ± {}", number(score, deviation)));
+    }
+    text.push_str(mark(cells.comparison(row, score)));
+    if let Some(shortfall) = cells.rows[row].shortfall(cells.setting) {
+        text.push_str(&format!(" ({shortfall})"));
+    }
+    let is_best = cells.result(row, score).is_some_and(|result| result.rank == Some(1));
+    TextCell { text, is_best }
+}
+
+/// How a cell compares with FedSI's.
+const fn mark(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Tied => "†",
+        Comparison::Better => "▲",
+        Comparison::Reference | Comparison::Worse | Comparison::Untested => "",
+    }
+}
+
+/// What the marks mean.
+pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked. †: tested, and no \
+difference from FedSI (calibrated) is established; ▲: better than it by the test. Without a mark: worse by the test, or not tested \
+(fewer than five seeds, other seeds or rounds than FedSI's, MCE, and the pooled network, which has other clients).";
+
+/// All scores of one setting that say how far probabilities can be trusted.
+#[must_use]
+pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
+    let strange: Vec<String> = {
+        let records = cells.rows.iter().flat_map(|row| &row.records);
+        let mut names: Vec<String> =
+            records.flat_map(|record| record.strange_inputs.keys().cloned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let scores = ["ece", "mce_1pct", "mce", "brier", "nll", "aurc"];
+    let mut heading = vec!["method".to_owned(), "accuracy %".to_owned()];
+    for score in scores {
+        heading.push(score_title(score).to_owned());
+        if matches!(score, "ece" | "mce_1pct") {
+            heading.push("its floor".to_owned());
+        }
+    }
+    heading.push("error % at 80% coverage".to_owned());
+    for name in &strange {
+        heading.push(format!("{name}: AUROC of entropy"));
+        heading.push("of strangeness".to_owned());
+    }
+    let rows = (0..cells.rows.len()).map(|row| {
+        let own = &cells.rows[row];
+        let mut line = vec![TextCell::from(own.entry.title.to_owned()), score_cell(cells, row, "accuracy")];
+        for score in scores {
+            line.push(score_cell(cells, row, score));
+            let floor = match score {
+                "ece" => mean(own.summaries.iter().filter_map(|run| ece_floor(&run.scores))),
+                "mce_1pct" => mean(own.records.iter().filter_map(|run| {
+                    mce_floor(run.bins.iter().map(|&(count, confidence, _)| (count, confidence)), MCE_SHARE)
+                })),
+                _ => continue,
+            };
+            line.push(optional(floor, |floor| number(score, floor)));
+        }
+        let declined = mean(own.records.iter().filter_map(|run| run.error_at_80));
+        line.push(optional(declined, |risk| format!("{:.2}", 100.0 * risk)));
+        for name in &strange {
+            let found = || own.records.iter().filter_map(|run| run.strange_inputs.get(name));
+            let entropy = mean(found().filter_map(|one| one.entropy));
+            line.push(optional(entropy, |area| format!("{area:.3}")));
+            let strangeness = mean(found().filter_map(|one| one.strangeness));
+            line.push(optional(strangeness, |area| format!("{area:.3}")));
+        }
+        line
+    });
+    TextTable { heading, rows: rows.collect() }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    fedsi_metrics::Summary::of(values).map(|spread| spread.mean)
+}
+
+fn optional(value: Option<f64>, text: impl FnOnce(f64) -> String) -> TextCell {
+    TextCell::from(value.map_or("-".to_owned(), text))
+}
+
+fn ece_floor(scores: &fedsi_fl::scores::Scores) -> Option<f64> {
+    match *scores {
+        fedsi_fl::scores::Scores::Classification { ece_floor, .. } => ece_floor,
+        fedsi_fl::scores::Scores::Regression { .. } => None,
+    }
+}
+
+/// Ours beside the paper's, which are not comparable; none where the paper has no figures of these.
+#[must_use]
+pub fn published_table(all: &[SettingCells<'_>], scores: &[&str]) -> Option<TextTable> {
+    let columns: Vec<(&SettingCells<'_>, &str)> =
+        all.iter().flat_map(|cells| scores.iter().map(move |score| (cells, *score))).collect();
+    let figure = |cells: &SettingCells<'_>, row: usize, score: &str| {
+        let entry = cells.rows[row].entry;
+        let is_papers = matches!(entry.source, Source::Calibrated | Source::Paper | Source::Tuned);
+        let setting = cells.setting;
+        published(entry.method, setting.dataset, setting.size, score).filter(|_| is_papers)
+    };
+    let first = all.first()?;
+    let rows: Vec<usize> = (0..first.rows.len())
+        .filter(|&row| columns.iter().any(|(cells, score)| figure(cells, row, score).is_some()))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut heading = vec!["method".to_owned()];
+    for (cells, score) in &columns {
+        heading.push(format!("{}: {}", cells.setting.label(), score_title(score)));
+        heading.push("paper (not comparable)".to_owned());
+    }
+    let line = |row: usize| {
+        let mut line = vec![TextCell::from(first.rows[row].entry.title.to_owned())];
+        for (cells, score) in &columns {
+            line.push(optional(cells.spread(row, score).map(|spread| spread.mean), |mean| {
+                number(score, mean)
+            }));
+            line.push(optional(figure(cells, row, score), |value| number(score, value)));
+        }
+        line
+    };
+    Some(TextTable { heading, rows: rows.into_iter().map(line).collect() })
+}
+
+/// Differences of every row from FedSI, with intervals and tests; none where FedSI has no runs.
+#[must_use]
+pub fn difference_table(cells: &SettingCells<'_>, scores: &[&str]) -> Option<TextTable> {
+    let heading =
+        ["score", "method", "less FedSI", "95% interval", "p (Holm)", "bootstrap", "clients better / worse"];
+    let mut rows = Vec::new();
+    for score in scores {
+        for (row, own) in cells.rows.iter().enumerate() {
+            let Some(result) = cells.result(row, score) else { continue };
+            let Some(difference) = result.difference else { continue };
+            let counts = result.against_reference;
+            let mut line = vec![score_title(score).to_owned(), own.entry.title.to_owned()];
+            line.extend(difference_texts(score, &difference));
+            line.push(format!("{} / {}", counts.wins, counts.losses));
+            rows.push(line.into_iter().map(TextCell::from).collect());
+        }
+    }
+    (!rows.is_empty()).then(|| TextTable { heading: heading.map(str::to_owned).to_vec(), rows })
+}
+
+fn difference_texts(score: &str, difference: &Difference) -> [String; 4] {
+    let interval = |ends: Option<[f64; 2]>| {
+        ends.map_or("-".to_owned(), |[low, high]| {
+            format!("{} to {}", signed(score, low), signed(score, high))
+        })
+    };
+    let p = difference.p_holm.map_or("-".to_owned(), p_value);
+    [signed(score, difference.mean), interval(difference.interval), p, interval(difference.bootstrap)]
+}
+
+/// A p-value as it is printed.
+#[must_use]
+pub fn p_value(p: f64) -> String {
+    if p < 1e-4 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// A difference with its sign; accuracy in points.
+#[must_use]
+pub fn signed(score: &str, value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", number(score, value.abs()))
+}
+
+/// The bins of a reliability diagram, all seeds together.
+#[must_use]
+pub fn bins_table(all: &[SettingCells<'_>], row_id: &str) -> TextTable {
+    let mut heading = vec!["confidence".to_owned()];
+    let mut rows: Vec<Vec<TextCell>> = (0..10)
+        .map(|bin| {
+            vec![TextCell::from(format!("{:.1} to {:.1}", 0.1 * f64::from(bin), 0.1 * f64::from(bin + 1)))]
+        })
+        .collect();
+    for cells in all {
+        let label = cells.setting.label();
+        heading.extend([format!("{label}: samples"), "mean confidence".to_owned(), "accuracy".to_owned()]);
+        let own = cells.rows.iter().find(|row| row.entry.id == row_id);
+        let pooled =
+            own.map(|row| pooled_bins(row.records.iter().map(|run| run.bins.as_slice()))).unwrap_or_default();
+        for (place, row) in rows.iter_mut().enumerate() {
+            let bin = pooled.get(place).filter(|bin| bin.0 > 0);
+            row.push(TextCell::from(bin.map_or("0".to_owned(), |bin| bin.0.to_string())));
+            row.push(optional(bin.map(|bin| bin.1), |value| format!("{value:.4}")));
+            row.push(optional(bin.map(|bin| bin.2), |value| format!("{value:.4}")));
+        }
+    }
+    TextTable { heading, rows }
+}
+
+/// Bins of several runs together: counts added, means weighted by them.
+#[must_use]
+pub fn pooled_bins<'a>(runs: impl Iterator<Item = &'a [(usize, f64, f64)]>) -> Vec<(usize, f64, f64)> {
+    let mut pooled: Vec<(usize, f64, f64)> = Vec::new();
+    for run in runs {
+        pooled.resize(pooled.len().max(run.len()), (0, 0.0, 0.0));
+        for (sum, bin) in pooled.iter_mut().zip(run) {
+            let count = bin.0 as f64;
+            *sum = (sum.0 + bin.0, sum.1 + count * bin.1, sum.2 + count * bin.2);
+        }
+    }
+    let mean = |sum: f64, count: usize| if count > 0 { sum / count as f64 } else { 0.0 };
+    pooled
+        .into_iter()
+        .map(|(count, confidence, right)| (count, mean(confidence, count), mean(right, count)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_of_runs_are_weighted_by_their_samples() {
+        let (one, two) = ([(1, 0.9, 1.0), (0, 0.0, 0.0)], [(3, 0.5, 0.0), (2, 0.7, 0.5)]);
+        let pooled = pooled_bins([one.as_slice(), two.as_slice()].into_iter());
+        assert_eq!(pooled, [(4, 0.6, 0.25), (2, 0.7, 0.5)]);
+    }
+}

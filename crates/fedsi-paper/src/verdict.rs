@@ -1,0 +1,111 @@
+//! What came out, in sentences that follow the tests and never a point alone.
+
+use fedsi_metrics::{holm, paired_t_test};
+
+use crate::cells::{Comparison, SettingCells};
+use crate::entry::REFERENCE;
+use crate::setting::Variation;
+use crate::tables::{p_value, signed};
+use crate::text::number;
+
+/// Who is best by a score under a setting, by how much, and how sure that is. None where FedSI has not been run.
+#[must_use]
+pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
+    let reference = cells.reference()?;
+    let name = |row: usize| cells.rows[row].entry.title;
+    let value = |row: usize| cells.spread(row, score).map(|spread| shown(score, spread.mean));
+    let ours = format!("{} has {}", name(reference), value(reference)?);
+    let ranked = cells.ranked(score);
+    let Some(place) = ranked.iter().position(|&row| row == reference) else {
+        return Some(format!("{ours}; some of its runs or clients are missing, so that nothing is ranked"));
+    };
+    // FedSI-Fac and the other profile are FedSI too: what counts is the best of the others, where there are others.
+    let is_rival = |row: &&usize| !cells.rows[**row].entry.method.starts_with("fedsi");
+    let others = || ranked.iter().filter(|&&row| row != reference);
+    let other = if place == 0 { others().find(is_rival).or_else(|| others().next()) } else { ranked.first() };
+    let Some(&other) = other else {
+        return Some(format!("{ours}; no other method has all of its seeds and rounds yet"));
+    };
+    let beside = format!("{} has {}", name(other), value(other)?);
+    let comparison = cells.comparison(other, score);
+    let difference = cells.result(other, score).and_then(|result| result.difference);
+    let how_sure = match difference.and_then(|found| Some((found.mean, found.interval?, found.p_holm?))) {
+        Some((mean, [low, high], p)) => format!(
+            "FedSI less it: {}, 95% interval {} to {}, p = {}",
+            signed(score, -mean),
+            signed(score, -high),
+            signed(score, -low),
+            p_value(p)
+        ),
+        None => {
+            let seeds = cells.rows[reference].records.len();
+            format!("{seeds} seed{}: no test", if seeds == 1 { "" } else { "s" })
+        }
+    };
+    let is_tied = |row: &&usize| **row != other && cells.comparison(**row, score) == Comparison::Tied;
+    let tied: Vec<&str> = ranked.iter().filter(is_tied).map(|&row| name(row)).collect();
+    let tied = match tied.as_slice() {
+        [] => String::new(),
+        names => format!("; not told from FedSI by the test: {}", names.join(", ")),
+    };
+    let claim = match (place, comparison) {
+        (0, Comparison::Worse) => format!("**{} is best**", name(reference)),
+        (0, Comparison::Tied) => format!("**{} has the best mean, tied**", name(reference)),
+        (0, _) => format!("**{} has the best mean**, not tested", name(reference)),
+        (_, Comparison::Tied) => format!("**{} is tied with the best**", name(reference)),
+        (_, Comparison::Better) => {
+            format!("**{} is behind**, number {} of {}", name(reference), place + 1, ranked.len())
+        }
+        _ => format!("{} is number {} of {}, not tested", name(reference), place + 1, ranked.len()),
+    };
+    let best = if place == 0 { "best of the others: " } else { "best: " };
+    Some(format!("{claim}: {}; {best}{beside} ({how_sure}){tied}", value(reference)?))
+}
+
+/// What varying a setting changes for FedSI: each value against the usual one, paired over seeds, corrected by Holm.
+#[must_use]
+pub fn variation_verdicts(all: &[SettingCells<'_>], score: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for usual in all.iter().filter(|cells| is_usual(cells)) {
+        let Some(row) = usual.rows.iter().position(|row| row.entry.id == REFERENCE) else { continue };
+        let own = usual.by_seed(row, score);
+        let others =
+            all.iter().filter(|cells| cells.setting.title == usual.setting.title && !is_usual(cells));
+        let tests: Vec<_> = others
+            .filter(|cells| cells.rows[row].rounds == usual.rows[row].rounds)
+            .filter_map(|cells| {
+                let found = cells.by_seed(row, score);
+                let pairs: Vec<(f64, f64)> =
+                    found.iter().filter_map(|(seed, value)| Some((*value, *own.get(seed)?))).collect();
+                Some((cells.setting.label(), paired_t_test(&pairs)?))
+            })
+            .collect();
+        let corrected = holm(&tests.iter().map(|(_, test)| test.p).collect::<Vec<_>>());
+        for ((label, test), p) in tests.iter().zip(corrected) {
+            let [low, high]: [f64; 2] = test.interval.into();
+            lines.push(format!(
+                "FedSI (calibrated), {label} less {}: 95% interval {} to {}, p = {}{}",
+                usual.setting.label(),
+                signed(score, low),
+                signed(score, high),
+                p_value(p),
+                if p < 0.05 { "" } else { ": no difference established" }
+            ));
+        }
+    }
+    lines
+}
+
+fn is_usual(cells: &SettingCells<'_>) -> bool {
+    match cells.setting.variation {
+        Variation::None | Variation::NovelClient => false,
+        Variation::SubnetworkPercent(_) | Variation::LocalEpochs(_) => cells.setting.is_of_table_2(),
+    }
+}
+
+fn shown(score: &str, value: f64) -> String {
+    format!("{}{}", number(score, value), if score == "accuracy" { "%" } else { "" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Sentences from made-up runs: what is established, tied, behind, missing.
+
+use fedsi_data::Size;
+use serde_json::json;
+
+use super::*;
+use crate::entry::find_entry;
+use crate::experiment::{Experiment, Form};
+use crate::plan::{Plan, values};
+use crate::record::RunRecord;
+use crate::results::Results;
+use crate::setting::{Partition, Setting};
+
+fn plan() -> Plan {
+    let experiment = Experiment::Table1;
+    let mnist = Setting::new("mnist", Size::Small, Partition::Labels);
+    Plan {
+        experiment,
+        partition: Partition::Labels,
+        form: Form::Full,
+        settings: vec![mnist],
+        entries: experiment.entries(),
+        runs: Vec::new(),
+    }
+}
+
+/// A run of a row with two clients of these accuracies.
+fn run(row: &str, seed: u64, rounds: usize, accuracy: f64) -> RunRecord {
+    let setting = Setting { rounds, ..Setting::new("mnist", Size::Small, Partition::Labels) };
+    let entry = find_entry(row).unwrap();
+    let scores = |accuracy: f64| {
+        json!({"accuracy": accuracy, "ece": 0.01, "mce": 0.1, "brier": 1.0 - accuracy, "nll": 2.0 - accuracy,
+            "mce_1pct": 0.05, "aurc": 0.01, "ece_floor": 0.002})
+    };
+    let client = |id: usize, accuracy: f64| {
+        let mut client = scores(accuracy);
+        client["id"] = json!(id);
+        client["samples"] = json!(100);
+        client
+    };
+    let mut summary = scores(accuracy);
+    for (key, value) in [
+        ("method", json!(entry.method)),
+        ("dataset", json!("mnist")),
+        ("size", json!("small")),
+        ("seed", json!(seed)),
+        ("rounds", json!(rounds)),
+        ("clients", json!([client(0, accuracy - 0.01), client(1, accuracy + 0.01)])),
+        ("seconds", json!({"train": 1.0, "posterior": 1.0, "evaluate": 1.0, "total": 3.0})),
+        ("bytes", json!({"up": 1, "down": 1})),
+        ("peak_rss_bytes", json!(1)),
+        ("version", json!("0.2.0")),
+    ] {
+        summary[key] = value;
+    }
+    RunRecord {
+        setting: setting.id.clone(),
+        row: row.to_owned(),
+        settings: values(&setting, entry, seed),
+        config_sha256: String::new(),
+        bins: Vec::new(),
+        error_at_80: None,
+        strange_inputs: std::collections::BTreeMap::new(),
+        summary: serde_json::from_value(summary).unwrap(),
+    }
+}
+
+/// Six seeds of a row around an accuracy, each a little different.
+fn runs(row: &str, accuracy: f64, wobble: f64) -> Vec<RunRecord> {
+    let each = |seed: u64| run(row, seed, 800, accuracy + wobble * ((seed * 7 % 5) as f64 - 2.0));
+    (101..107).map(each).collect()
+}
+
+fn found(all: Vec<Vec<RunRecord>>) -> Option<String> {
+    let plan = plan();
+    let mut results = Results::new(&plan);
+    all.into_iter().flatten().for_each(|run| results.add(run));
+    verdict(&SettingCells::all(&plan, &results)[0], "accuracy")
+}
+
+#[test]
+fn words_follow_the_test() {
+    let best = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)]).unwrap();
+    assert!(
+        best.starts_with("**FedSI (calibrated) is best**: 96.00%; best of the others: FedAvg has 90.00%"),
+        "{best}"
+    );
+    assert!(best.contains("FedSI less it: +6.00"), "{best}");
+    let behind = found(vec![runs("fedsi", 0.90, 1e-3), runs("fedavg", 0.96, 2e-3)]).unwrap();
+    assert!(
+        behind.starts_with("**FedSI (calibrated) is behind**, number 2 of 2: 90.00%; best: FedAvg"),
+        "{behind}"
+    );
+    assert!(behind.contains("FedSI less it: -6.00"), "{behind}");
+    let tied = found(vec![runs("fedsi", 0.9501, 1e-3), runs("fedavg", 0.95, -2e-3)]).unwrap();
+    assert!(tied.starts_with("**FedSI (calibrated) has the best mean, tied**"), "{tied}");
+    let other = found(vec![runs("fedsi", 0.95, 1e-3), runs("fedavg", 0.9501, -2e-3)]).unwrap();
+    assert!(other.starts_with("**FedSI (calibrated) is tied with the best**"), "{other}");
+}
+
+/// The family's own rows are no rivals, unless there are no others.
+#[test]
+fn the_best_of_the_others_is_another_method() {
+    let fac = || runs("fedsi-fac", 0.955, 1e-3);
+    let with = found(vec![runs("fedsi", 0.96, 1e-3), fac(), runs("fedavg", 0.90, 2e-3)]).unwrap();
+    assert!(with.contains("best of the others: FedAvg"), "{with}");
+    let alone = found(vec![runs("fedsi", 0.96, 1e-3), fac()]).unwrap();
+    assert!(alone.contains("best of the others: FedSI-Fac (calibrated)"), "{alone}");
+}
+
+#[test]
+fn what_is_missing_is_neither_ranked_nor_hidden() {
+    assert_eq!(found(vec![runs("fedavg", 0.9, 1e-3)]), None, "without FedSI there is no verdict");
+    let plan = plan();
+    let mut results = Results::new(&plan);
+    runs("fedavg", 0.9, 1e-3).into_iter().for_each(|run| results.add(run));
+    let cells = SettingCells::all(&plan, &results);
+    let row = plan.entries.iter().position(|entry| entry.id == "fedavg").unwrap();
+    assert!(
+        (cells[0].spread(row, "accuracy").unwrap().mean - 0.9).abs() < 1e-3,
+        "its mean is shown all the same"
+    );
+    // One more seed of a rival than of FedSI takes nothing from the others.
+    let mut more = runs("fedavg", 0.9, 2e-3);
+    more.push(run("fedavg", 107, 800, 0.9));
+    let best = found(vec![runs("fedsi", 0.96, 1e-3), more]).unwrap();
+    assert!(best.starts_with("**FedSI (calibrated) is best**"), "{best}");
+    // A rival with fewer rounds is not compared.
+    let short = (101..107).map(|seed| run("fedavg", seed, 200, 0.99)).collect();
+    let alone = found(vec![runs("fedsi", 0.96, 1e-3), short]).unwrap();
+    assert!(alone.contains("no other method has all of its seeds and rounds yet"), "{alone}");
+    // Too few seeds for a test.
+    let few = |row: &str, accuracy: f64| (101..104).map(|seed| run(row, seed, 800, accuracy)).collect();
+    let untested = found(vec![few("fedsi", 0.96), few("fedavg", 0.9)]).unwrap();
+    assert!(
+        untested.contains("has the best mean**, not tested") && untested.contains("3 seeds: no test"),
+        "{untested}"
+    );
+}

@@ -135,6 +135,7 @@ def test_what_progress_raises_stops_the_run_which_goes_on(small_run: fedsi.Resul
 
 INTERRUPTED = """
     import os, signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     import fedsi
 
     def after(done, rounds, record):

@@ -127,7 +127,8 @@ pub(crate) fn value(scores: &Scores, key: &str) -> Option<f64> {
 }
 
 /// The ECE that perfect calibration would have by chance, where these scores say it.
-pub(crate) fn ece_floor(scores: &Scores) -> Option<f64> {
+#[must_use]
+pub fn ece_floor(scores: &Scores) -> Option<f64> {
     match *scores {
         Scores::Classification { ece_floor, .. } => ece_floor.filter(|floor| floor.is_finite()),
         Scores::Regression { .. } => None,

@@ -22,8 +22,8 @@ use fedsi_metrics::{PairedTest, holm, paired_t_test};
 use fedsi_run::Summary;
 use serde::{Deserialize, Serialize};
 
-pub use crate::metric::{Direction, Metric, metrics};
-use crate::metric::{ece_floor, value};
+use crate::metric::value;
+pub use crate::metric::{Direction, Metric, ece_floor, metrics};
 use crate::standing::standings;
 
 /// How a method does by one metric. Comparisons of 0.1 have ranks only: their tests were against the best method

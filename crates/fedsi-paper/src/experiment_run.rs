@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use fedsi_compare::plan::{PlannedRun, Settings};
+use fedsi_compare::plan::PlannedRun;
 use fedsi_compare::{CompareError, CompareObserver, RunBatch, RunReport};
 use fedsi_run::{FolderError, FolderLock, Summary};
 
@@ -33,8 +33,6 @@ pub struct ExperimentSpec<'a> {
     pub jobs: usize,
     /// Whether finished runs with other settings are replaced.
     pub force: bool,
-    /// The user's own settings: data folder, device, threads.
-    pub config: &'a Settings<'a>,
     /// The command that makes all of it again, for the page.
     pub command: &'a str,
 }
@@ -120,11 +118,11 @@ fn earlier(spec: &ExperimentSpec<'_>) -> Result<Results, PaperError> {
         results.runs = found.runs;
     }
     for path in spec.merge {
-        let reason = "there is no such file; expected the results.json of an experiment";
-        let other = Results::read(path)?.ok_or_else(|| PaperError::content(path, &reason))?;
-        results.merge(&other, plan);
+        results.merge(&Results::open(path)?, plan);
     }
-    results.forget_outdated(plan);
+    for name in results.forget_outdated(plan) {
+        tracing::warn!("{name} was made under other defaults: left out");
+    }
     Ok(results)
 }
 
@@ -215,7 +213,8 @@ fn write(
         .map_err(|source| FolderError::CannotBeMade { path: out.to_owned(), source })?;
     let path = out.join(RESULTS_FILE);
     // Somebody may have added to it while runs were made.
-    if let Some(now) = Results::read(&path)? {
+    if let Some(mut now) = Results::read(&path)? {
+        now.forget_outdated(plan);
         results.merge(&now, plan);
     }
     results.write(&path, plan)?;

@@ -25,8 +25,6 @@ const RELIABILITY_ROWS: [&str; 5] = [REFERENCE, "fedsi-paper", "fedbabu-noise", 
 pub struct Figure {
     /// Its name.
     pub file: String,
-    /// What it shows, for those who do not see it.
-    pub about: String,
     /// Its text.
     pub svg: String,
 }
@@ -94,7 +92,7 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         own_label: "mean over seeds, 95% interval".to_owned(),
         published_label: "the paper's figure, not comparable".to_owned(),
     };
-    Ok(Figure { file: format!("{name}.svg"), about: figure.about(), svg: figure.svg()? })
+    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
 }
 
 fn unit(score: &str) -> Unit {
@@ -169,7 +167,7 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
         panels,
         columns,
     };
-    Ok(Figure { file: "curves.svg".to_owned(), about: figure.about(), svg: figure.svg()? })
+    Ok(Figure { file: "curves.svg".to_owned(), svg: figure.svg()? })
 }
 
 fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, PaperError> {
@@ -204,5 +202,5 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
     }
     let datasets = run.iter().map(|cells| cells.setting.title.clone()).collect();
     let figure = ReliabilityPanels { title: plan.experiment.title().to_owned(), datasets, rows };
-    Ok(vec![Figure { file: "reliability.svg".to_owned(), about: figure.about(), svg: figure.svg()? }])
+    Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()? }])
 }

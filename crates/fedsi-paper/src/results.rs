@@ -61,25 +61,30 @@ impl Results {
         Ok(Some(found))
     }
 
+    /// From a file that must be there.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and a file that is not there.
+    pub fn open(path: &Path) -> Result<Self, PaperError> {
+        let reason = "there is no such file; expected the results.json of an experiment";
+        Self::read(path)?.ok_or_else(|| PaperError::content(path, &reason))
+    }
+
     /// The run that is planned, where it is here.
     #[must_use]
     pub fn find(&self, run: &PaperRun) -> Option<&RunRecord> {
         self.runs.iter().find(|record| record.is_of(run))
     }
 
-    /// Forgets runs that are planned and were made under other defaults, and says so: they are made again.
-    pub fn forget_outdated(&mut self, plan: &Plan) {
+    /// Forgets runs that are planned and were made under other defaults, and names them: they are to be made again.
+    pub fn forget_outdated(&mut self, plan: &Plan) -> Vec<String> {
+        let mut names = Vec::new();
         self.runs.retain(|record| {
             let outdated = plan.runs.iter().find(|run| record.has_settings_of(run) && !record.is_of(run));
-            if let Some(run) = outdated {
-                let version = &record.summary.version;
-                tracing::warn!(
-                    "{} was made by fedsi {version} under other defaults: left out",
-                    run.planned.name()
-                );
-            }
+            names.extend(outdated.map(|run| run.planned.name()));
             outdated.is_none()
         });
+        names
     }
 
     /// Adds a run, in the place of the same one of before.

@@ -1,6 +1,6 @@
 //! The tables of an experiment.
 
-use fedsi_compare::statistics::Difference;
+use fedsi_compare::statistics::{Difference, ece_floor};
 use fedsi_metrics::mce_floor;
 
 use crate::cells::{Comparison, SettingCells};
@@ -113,13 +113,6 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 fn optional(value: Option<f64>, text: impl FnOnce(f64) -> String) -> TextCell {
     TextCell::from(value.map_or("-".to_owned(), text))
-}
-
-fn ece_floor(scores: &fedsi_fl::scores::Scores) -> Option<f64> {
-    match *scores {
-        fedsi_fl::scores::Scores::Classification { ece_floor, .. } => ece_floor,
-        fedsi_fl::scores::Scores::Regression { .. } => None,
-    }
 }
 
 /// Ours beside the paper's, which are not comparable; none where the paper has no figures of these.

@@ -1,19 +1,9 @@
 //! `--check FILE`: whether the digits of every run are those of an earlier time.
 
-use std::path::Path;
-
+use fedsi_paper::Plan;
 use fedsi_paper::results::Results;
-use fedsi_paper::{PaperError, Plan};
 
 use crate::output::print;
-
-/// The results to compare with.
-pub(super) fn read(path: &Path) -> Result<Results, PaperError> {
-    Results::read(path)?.ok_or_else(|| PaperError::Content {
-        path: path.to_owned(),
-        reason: "there is no such file; expected the results.json of an experiment".to_owned(),
-    })
-}
 
 /// Compares the scores of every planned run, of all clients, to the last bit.
 pub(super) fn check(plan: &Plan, found: &Results, expected: &Results, quiet: bool) -> anyhow::Result<()> {

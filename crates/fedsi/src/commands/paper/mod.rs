@@ -4,6 +4,7 @@ mod check;
 
 use std::path::{Path, PathBuf};
 
+use fedsi_paper::results::Results;
 use fedsi_paper::{
     Experiment, ExperimentSpec, FinishedExperiment, Form, PaperError, Partition, Plan, Selection,
     run_experiment,
@@ -49,7 +50,7 @@ pub(crate) fn paper(arguments: &PaperArguments, screen: &Screen, json: bool) -> 
     };
     let config = |last: &[(&str, toml::Value)]| settings.checked_with(last);
     let plan = Plan::new(experiment, form, partition, &selection, &config).map_err(inner)?;
-    let expected = arguments.check.as_deref().map(check::read).transpose()?;
+    let expected = arguments.check.as_deref().map(Results::open).transpose()?;
     let out = arguments.out.clone().unwrap_or_else(|| default_out(experiment, form, partition));
     let command = command(arguments, experiment, partition);
     crate::stop::listen();
@@ -62,7 +63,6 @@ pub(crate) fn paper(arguments: &PaperArguments, screen: &Screen, json: bool) -> 
         make: !arguments.no_runs,
         jobs: arguments.jobs,
         force: arguments.force,
-        config: &config,
         command: &command,
     };
     let finished = run_experiment(&spec, &bar, &|folder, summary| {

@@ -141,6 +141,13 @@ impl<'a> SettingCells<'a> {
         self.rows.iter().position(|row| row.entry.id == REFERENCE && !row.records.is_empty())
     }
 
+    /// What FedSI's runs, or where it has none the first row's that has any, lack of the protocol: for the headings of plots.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<String> {
+        let row = self.reference().or_else(|| self.rows.iter().position(|row| !row.records.is_empty()))?;
+        self.rows[row].shortfall(self.setting)
+    }
+
     /// The rows that are ranked by a score, the best first.
     #[must_use]
     pub fn ranked(&self, score: &str) -> Vec<usize> {

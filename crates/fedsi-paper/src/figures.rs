@@ -73,7 +73,7 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
                 }
             };
             panels.push(DotPanel {
-                title: cells.setting.title.clone(),
+                title: panel_title(cells),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lower_is_better: *score != "accuracy",
@@ -93,6 +93,12 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         published_label: "the paper's figure, not comparable".to_owned(),
     };
     Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
+}
+
+/// The setting, and what its runs lack of the protocol.
+fn panel_title(cells: &SettingCells<'_>) -> String {
+    let title = &cells.setting.title;
+    cells.shortfall().map_or_else(|| title.clone(), |shortfall| format!("{title} ({shortfall})"))
 }
 
 fn unit(score: &str) -> Unit {
@@ -144,8 +150,9 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
                 let points: Vec<Option<LinePoint>> = x.iter().map(|x| point(method, x)).collect();
                 points.iter().any(Option::is_some).then_some(MethodLine { method, points })
             };
+            let of_title = run.iter().find(|cells| cells.setting.title == *title);
             panels.push(LinePanel {
-                title: (*title).to_owned(),
+                title: of_title.map_or_else(|| (*title).to_owned(), |cells| panel_title(cells)),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lines: (0..plan.entries.len()).filter_map(line).collect(),
@@ -200,7 +207,7 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let datasets = run.iter().map(|cells| cells.setting.title.clone()).collect();
+    let datasets = run.iter().map(|cells| panel_title(cells)).collect();
     let figure = ReliabilityPanels { title: plan.experiment.title().to_owned(), datasets, rows };
     Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()? }])
 }

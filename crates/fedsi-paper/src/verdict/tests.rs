@@ -129,6 +129,13 @@ fn what_is_missing_is_neither_ranked_nor_hidden() {
     let short = (101..107).map(|seed| run("fedavg", seed, 200, 0.99)).collect();
     let alone = found(vec![runs("fedsi", 0.96, 1e-3), short]).unwrap();
     assert!(alone.contains("no other method has all of its seeds and rounds yet"), "{alone}");
+    // Nor is one with fewer seeds, however good; both are named.
+    let fewer = vec![run("fedper", 101, 800, 0.99)];
+    let best = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3), fewer]).unwrap();
+    assert!(best.starts_with("**FedSI (calibrated) is best of those ranked**"), "{best}");
+    for words in [alone, best] {
+        assert!(words.contains("not ranked, for want of seeds, rounds or clients: Fed"), "{words}");
+    }
     // Too few seeds for a test.
     let few = |row: &str, accuracy: f64| (101..104).map(|seed| run(row, seed, 800, accuracy)).collect();
     let untested = found(vec![few("fedsi", 0.96), few("fedavg", 0.9)]).unwrap();

@@ -7,7 +7,7 @@ use fedsi_compare::statistics::{Difference, Metric, MetricResult, metrics};
 use fedsi_fl::scores::Scores;
 use fedsi_run::Summary;
 
-use crate::entry::{Entry, REFERENCE};
+use crate::entry::{Entry, REFERENCE, Source};
 use crate::plan::{Plan, values};
 use crate::record::RunRecord;
 use crate::results::Results;
@@ -141,11 +141,35 @@ impl<'a> SettingCells<'a> {
         self.rows.iter().position(|row| row.entry.id == REFERENCE && !row.records.is_empty())
     }
 
-    /// What FedSI's runs, or where it has none the first row's that has any, lack of the protocol: for the headings of plots.
+    /// What the runs lack of the protocol, all rows together: for the headings of plots. None where nothing.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
-        let row = self.reference().or_else(|| self.rows.iter().position(|row| !row.records.is_empty()))?;
-        self.rows[row].shortfall(self.setting)
+        let own = || self.rows.iter().filter(|row| !row.records.is_empty());
+        let range = |values: BTreeSet<usize>, what: &str| {
+            let (first, last) = (*values.first()?, *values.last()?);
+            let from = if first < last { format!("{first} to ") } else { String::new() };
+            Some(format!("{from}{last} {what}{}", if last == 1 { "" } else { "s" }))
+        };
+        let rounds: BTreeSet<usize> = own().filter_map(|row| row.rounds).collect();
+        let seeds: BTreeSet<usize> = own().map(|row| row.records.len()).collect();
+        let fewer_rounds = rounds.iter().any(|rounds| *rounds != self.setting.rounds);
+        let fewer_seeds = fewer_rounds || seeds.iter().any(|seeds| *seeds < self.setting.seeds);
+        let rounds = if fewer_rounds { range(rounds, "round") } else { None };
+        let seeds = if fewer_seeds { range(seeds, "seed") } else { None };
+        let parts: Vec<String> = rounds.into_iter().chain(seeds).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// The rows that have runs and no rank by a score, so that nobody takes the best of those ranked for the best of all. Not
+    /// the pooled network, which is never ranked.
+    #[must_use]
+    pub fn unranked(&self, score: &str) -> Vec<usize> {
+        let ranked = self.ranked(score);
+        let is_unranked = |&place: &usize| {
+            let row = &self.rows[place];
+            !row.records.is_empty() && row.entry.source != Source::Pooled && !ranked.contains(&place)
+        };
+        (0..self.rows.len()).filter(is_unranked).collect()
     }
 
     /// The rows that are ranked by a score, the best first.

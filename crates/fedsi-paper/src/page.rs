@@ -14,7 +14,7 @@ use crate::setting::Partition;
 use crate::tables::{MARKS, bins_table, calibration_table, difference_table, published_table, score_table};
 use crate::text::{TextTable, score_title};
 use crate::tuned;
-use crate::verdict::{variation_verdicts, verdict};
+use crate::verdict::{left_out, variation_verdicts, verdict};
 
 /// A table with its file's name and heading.
 #[derive(Clone, Debug)]
@@ -123,7 +123,8 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             }
             lines => {
                 let _ = writeln!(text, "- **{}**", cells.setting.label());
-                for line in lines {
+                let left_out = plan.experiment.scores().first().and_then(|score| left_out(cells, score));
+                for line in lines.iter().chain(&left_out) {
                     let _ = writeln!(text, "  - {line}");
                 }
             }

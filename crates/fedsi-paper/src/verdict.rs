@@ -2,8 +2,8 @@
 
 use fedsi_metrics::{holm, paired_t_test};
 
-use crate::cells::{Comparison, RowCells, SettingCells};
-use crate::entry::{REFERENCE, Source};
+use crate::cells::{Comparison, SettingCells};
+use crate::entry::REFERENCE;
 use crate::setting::Variation;
 use crate::tables::{p_value, signed};
 use crate::text::number;
@@ -23,9 +23,8 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let is_rival = |row: &&usize| !cells.rows[**row].entry.method.starts_with("fedsi");
     let others = || ranked.iter().filter(|&&row| row != reference);
     let other = if place == 0 { others().find(is_rival).or_else(|| others().next()) } else { ranked.first() };
-    let unranked = unranked(cells, &ranked);
     let Some(&other) = other else {
-        return Some(format!("{ours}; no other method has all of its seeds and rounds yet{unranked}"));
+        return Some(format!("{ours}; no other method has all of its seeds and rounds yet"));
     };
     let beside = format!("{} has {}", name(other), value(other)?);
     let comparison = cells.comparison(other, score);
@@ -49,7 +48,7 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
         [] => String::new(),
         names => format!("; not told from FedSI by the test: {}", names.join(", ")),
     };
-    let of_whom = if unranked.is_empty() { "" } else { " of those ranked" };
+    let of_whom = if cells.unranked(score).is_empty() { "" } else { " of those ranked" };
     let claim = match (place, comparison) {
         (0, Comparison::Worse) => format!("**{} is best{of_whom}**", name(reference)),
         (0, Comparison::Tied) => format!("**{} has the best mean{of_whom}, tied**", name(reference)),
@@ -61,21 +60,16 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
         _ => format!("{} is number {} of {}, not tested", name(reference), place + 1, ranked.len()),
     };
     let best = if place == 0 { "best of the others: " } else { "best: " };
-    Some(format!("{claim}: {}; {best}{beside} ({how_sure}){tied}{unranked}", value(reference)?))
+    Some(format!("{claim}: {}; {best}{beside} ({how_sure}){tied}", value(reference)?))
 }
 
-/// The rows that have runs and no rank, so that nobody takes the best of those ranked for the best of all. Not the pooled
-/// network, which is never ranked.
-fn unranked(cells: &SettingCells<'_>, ranked: &[usize]) -> String {
-    let is_unranked = |(place, row): &(usize, &RowCells<'_>)| {
-        !row.records.is_empty() && row.entry.source != Source::Pooled && !ranked.contains(place)
-    };
-    let names: Vec<&str> =
-        cells.rows.iter().enumerate().filter(is_unranked).map(|(_, row)| row.entry.title).collect();
-    match names.as_slice() {
-        [] => String::new(),
-        names => format!("; not ranked, for want of seeds, rounds or clients: {}", names.join(", ")),
-    }
+/// The rows that the verdicts under a setting leave out, where there are any.
+#[must_use]
+pub fn left_out(cells: &SettingCells<'_>, score: &str) -> Option<String> {
+    let unranked = cells.unranked(score);
+    let names: Vec<&str> = unranked.iter().map(|&row| cells.rows[row].entry.title).collect();
+    (!names.is_empty())
+        .then(|| format!("not ranked, for want of seeds, rounds or clients: {}", names.join(", ")))
 }
 
 /// What varying a setting changes for FedSI: each value against the usual one, paired over seeds, corrected by Holm.

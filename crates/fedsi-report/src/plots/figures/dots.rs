@@ -281,7 +281,7 @@ fn draw_row<DB: DrawingBackend>(
     Ok(())
 }
 
-/// An arrow at the edge that a value lies beyond (hollow without a colour), and the value in words where nothing is.
+/// An arrow at the edge that a value lies beyond (hollow without a colour), and the value in words, each where nothing is.
 /// Returns what they cover.
 fn beyond<DB: DrawingBackend>(
     on: &UnitArea<'_, DB>,
@@ -298,12 +298,15 @@ fn beyond<DB: DrawingBackend>(
     } else {
         (ends.1 + 2.0, 1.0, HPos::Right, ends.1 - 10.0, (ends.1 - reach, ends.1))
     };
-    let is_free = !taken.iter().any(|other| other.0 < cover.1 && cover.0 < other.1);
-    if is_free {
+    let is_free = |(from, to): (f64, f64)| !taken.iter().any(|other| other.0 < to && from < other.1);
+    if is_free(cover) {
         on.filled((cover.0, middle - 2.0), (cover.1, middle + 2.0), WHITE)?;
         on.words(&words, colour.unwrap_or(SOFT), side, (text, middle))?;
     }
-    on.arrow((tip, middle), (way, 0.0), colour)?;
+    // Where the row's own arrow is, the published one would hide it.
+    if is_free((tip.min(text), tip.max(text))) {
+        on.arrow((tip, middle), (way, 0.0), colour)?;
+    }
     Ok(cover)
 }
 

@@ -141,23 +141,12 @@ impl<'a> SettingCells<'a> {
         self.rows.iter().position(|row| row.entry.id == REFERENCE && !row.records.is_empty())
     }
 
-    /// What the runs lack of the protocol, all rows together: for the headings of plots. None where nothing.
+    /// The rounds of the runs, all rows together, where they are not those of the protocol: for the headings of plots.
     #[must_use]
-    pub fn shortfall(&self) -> Option<String> {
-        let own = || self.rows.iter().filter(|row| !row.records.is_empty());
-        let range = |values: BTreeSet<usize>, what: &str| {
-            let (first, last) = (*values.first()?, *values.last()?);
-            let from = if first < last { format!("{first} to ") } else { String::new() };
-            Some(format!("{from}{last} {what}{}", if last == 1 { "" } else { "s" }))
-        };
-        let rounds: BTreeSet<usize> = own().filter_map(|row| row.rounds).collect();
-        let seeds: BTreeSet<usize> = own().map(|row| row.records.len()).collect();
-        let fewer_rounds = rounds.iter().any(|rounds| *rounds != self.setting.rounds);
-        let fewer_seeds = fewer_rounds || seeds.iter().any(|seeds| *seeds < self.setting.seeds);
-        let rounds = if fewer_rounds { range(rounds, "round") } else { None };
-        let seeds = if fewer_seeds { range(seeds, "seed") } else { None };
-        let parts: Vec<String> = rounds.into_iter().chain(seeds).collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
+    pub fn other_rounds(&self) -> Option<String> {
+        let rounds: BTreeSet<usize> = self.rows.iter().filter_map(|row| row.rounds).collect();
+        let differ = rounds.iter().any(|rounds| *rounds != self.setting.rounds);
+        range(&rounds, "round").filter(|_| differ)
     }
 
     /// The rows that have runs and no rank by a score, so that nobody takes the best of those ranked for the best of all. Not
@@ -180,6 +169,18 @@ impl<'a> SettingCells<'a> {
         ranked.sort_unstable();
         ranked.into_iter().map(|(_, row)| row).collect()
     }
+}
+
+/// "1 to 5 seeds"; none of nothing.
+#[must_use]
+pub fn range(counts: &BTreeSet<usize>, what: &str) -> Option<String> {
+    let (first, last) = (*counts.first()?, *counts.last()?);
+    let from = if first < last { format!("{first} to ") } else { String::new() };
+    Some(format!("{from}{}", counted(last, what)))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether the bootstrap, where there is one, excludes 0 on the same side.
@@ -210,6 +211,12 @@ impl<'a> RowCells<'a> {
         Self { entry, records: Vec::new(), rounds: None, summaries: Vec::new() }
     }
 
+    /// How many seeds there are, in words.
+    #[must_use]
+    pub fn seeds(&self) -> String {
+        counted(self.records.len(), "seed")
+    }
+
     /// What is not as the protocol has it: rounds, seeds, clients that could not be scored. None where all is.
     #[must_use]
     pub fn shortfall(&self, setting: &Setting) -> Option<String> {
@@ -220,8 +227,7 @@ impl<'a> RowCells<'a> {
         let tested: usize = coverages().map(|found| found.tested_clients).sum();
         let clients = (scored < tested).then(|| format!("{scored} of {tested} clients scored"));
         let rounds = rounds.map(|rounds| format!("{rounds} rounds"));
-        let few = (seeds < setting.seeds || rounds.is_some())
-            .then(|| format!("{seeds} seed{}", if seeds == 1 { "" } else { "s" }));
+        let few = (seeds < setting.seeds || rounds.is_some()).then(|| self.seeds());
         let parts: Vec<String> = rounds.into_iter().chain(few).chain(clients).collect();
         (!parts.is_empty() && seeds > 0).then(|| parts.join(", "))
     }

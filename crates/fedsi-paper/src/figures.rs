@@ -1,13 +1,15 @@
 //! The figures of an experiment, as SVG.
 
-use fedsi_metrics::{ReliabilityBin, paired_t_test};
+use std::collections::BTreeSet;
+
+use fedsi_metrics::{MIN_PAIRS, ReliabilityBin, paired_t_test};
 use fedsi_report::figures::{
     DotPanel, DotRow, LinePanel, LinePoint, MOST_PANELS, MethodDots, MethodLine, MethodLines,
     ReliabilityCell, ReliabilityPanels, ReliabilityRow, SettingValue, Unit,
 };
 
 use crate::PaperError;
-use crate::cells::SettingCells;
+use crate::cells::{SettingCells, range};
 use crate::entry::{REFERENCE, Source};
 use crate::experiment::{Experiment, Form};
 use crate::plan::Plan;
@@ -73,7 +75,7 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
                 }
             };
             panels.push(DotPanel {
-                title: panel_title(cells),
+                title: panel_title(cells, &cells.setting.title),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lower_is_better: *score != "accuracy",
@@ -89,16 +91,23 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         methods,
         panels,
         columns,
-        own_label: "mean over seeds, 95% interval".to_owned(),
+        own_label: dot_label(run),
         published_label: "the paper's figure, not comparable".to_owned(),
     };
     Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
 }
 
-/// The setting, and what its runs lack of the protocol.
-fn panel_title(cells: &SettingCells<'_>) -> String {
-    let title = &cells.setting.title;
-    cells.shortfall().map_or_else(|| title.clone(), |shortfall| format!("{title} ({shortfall})"))
+/// A name of the setting, and the rounds of its runs where they are not those of the protocol.
+fn panel_title(cells: &SettingCells<'_>, name: &str) -> String {
+    cells.other_rounds().map_or_else(|| name.to_owned(), |rounds| format!("{name}, {rounds}"))
+}
+
+/// What a dot is: the mean over how many seeds.
+fn dot_label(run: &[&SettingCells<'_>]) -> String {
+    let rows = run.iter().flat_map(|cells| &cells.rows);
+    let seeds: BTreeSet<usize> = rows.map(|row| row.records.len()).filter(|seeds| *seeds > 0).collect();
+    let seeds = range(&seeds, "seed").unwrap_or_else(|| "seeds".to_owned());
+    format!("mean over {seeds}, 95% interval from {MIN_PAIRS} on")
 }
 
 fn unit(score: &str) -> Unit {
@@ -152,7 +161,7 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
             };
             let of_title = run.iter().find(|cells| cells.setting.title == *title);
             panels.push(LinePanel {
-                title: of_title.map_or_else(|| (*title).to_owned(), |cells| panel_title(cells)),
+                title: of_title.map_or_else(|| (*title).to_owned(), |cells| panel_title(cells, title)),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lines: (0..plan.entries.len()).filter_map(line).collect(),
@@ -207,7 +216,9 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let datasets = run.iter().map(|cells| panel_title(cells)).collect();
+    // All of them are small, and there is little room.
+    let name = |cells: &SettingCells<'_>| cells.setting.title.trim_end_matches(" small").to_owned();
+    let datasets = run.iter().map(|cells| panel_title(cells, &name(cells))).collect();
     let figure = ReliabilityPanels { title: plan.experiment.title().to_owned(), datasets, rows };
     Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()? }])
 }

@@ -39,7 +39,7 @@ pub fn tables(plan: &Plan, all: &[SettingCells<'_>]) -> Vec<NamedTable> {
         Experiment::Table1 | Experiment::Fig3 | Experiment::Fig5 | Experiment::Fig6 => {
             plan.experiment.scores().iter().map(by_score).collect()
         }
-        Experiment::Table2 => all.iter().map(of_setting).collect(),
+        Experiment::Table2 => all.iter().filter(|cells| !cells.is_empty()).map(of_setting).collect(),
         Experiment::Fig4 => {
             let bins = |(id, title): (&str, &str)| {
                 named(

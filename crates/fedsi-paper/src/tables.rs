@@ -25,18 +25,23 @@ pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
     table
 }
 
-/// Mean and standard deviation, what it is of where that is less than the protocol, and how it compares with FedSI.
-#[must_use]
-pub fn score_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
+/// Mean and standard deviation, how it compares with FedSI, and what it is of where that is less than the protocol.
+fn score_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
+    let mut cell = mean_cell(cells, row, score);
+    if let Some(shortfall) = cells.rows[row].shortfall(cells.setting) {
+        cell.text.push_str(&format!(" ({shortfall})"));
+    }
+    cell
+}
+
+/// Mean and standard deviation, and how it compares with FedSI.
+fn mean_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
     let Some(spread) = cells.spread(row, score) else { return TextCell::from("-".to_owned()) };
     let mut text = number(score, spread.mean);
     if let Some(deviation) = spread.std_dev {
         text.push_str(&format!(" ± {}", number(score, deviation)));
     }
     text.push_str(mark(cells.comparison(row, score)));
-    if let Some(shortfall) = cells.rows[row].shortfall(cells.setting) {
-        text.push_str(&format!(" ({shortfall})"));
-    }
     let is_best = cells.result(row, score).is_some_and(|result| result.rank == Some(1));
     TextCell { text, is_best }
 }
@@ -67,7 +72,7 @@ pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
         names
     };
     let scores = ["ece", "mce_1pct", "mce", "brier", "nll", "aurc"];
-    let mut heading = vec!["method".to_owned(), "accuracy %".to_owned()];
+    let mut heading = vec!["method".to_owned(), "runs".to_owned(), "accuracy %".to_owned()];
     for score in scores {
         heading.push(score_title(score).to_owned());
         if matches!(score, "ece" | "mce_1pct") {
@@ -81,9 +86,11 @@ pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
     }
     let rows = (0..cells.rows.len()).map(|row| {
         let own = &cells.rows[row];
-        let mut line = vec![TextCell::from(own.entry.title.to_owned()), score_cell(cells, row, "accuracy")];
+        let runs = own.shortfall(cells.setting).unwrap_or_else(|| own.seeds());
+        let mut line = vec![TextCell::from(own.entry.title.to_owned()), TextCell::from(runs)];
+        line.push(mean_cell(cells, row, "accuracy"));
         for score in scores {
-            line.push(score_cell(cells, row, score));
+            line.push(mean_cell(cells, row, score));
             let floor = match score {
                 "ece" => mean(own.summaries.iter().filter_map(|run| ece_floor(&run.scores))),
                 "mce_1pct" => mean(own.records.iter().filter_map(|run| {

@@ -37,10 +37,7 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
             signed(score, -low),
             p_value(p)
         ),
-        None => {
-            let seeds = cells.rows[reference].records.len();
-            format!("{seeds} seed{}: no test", if seeds == 1 { "" } else { "s" })
-        }
+        None => format!("{}: no test", cells.rows[reference].seeds()),
     };
     let is_tied = |row: &&usize| **row != other && cells.comparison(**row, score) == Comparison::Tied;
     let tied: Vec<&str> = ranked.iter().filter(is_tied).map(|&row| name(row)).collect();

@@ -141,9 +141,10 @@ impl MethodDots {
         self.columns.min(self.panels.len()).max(1)
     }
 
-    /// Width of a panel with its margins.
+    /// Width of a panel with its margins: no title runs into the next one's.
     fn panel_width(&self) -> f64 {
-        ((WIDTH - self.names()) / self.beside() as f64).max(PANEL)
+        let titles = self.panels.iter().map(|panel| width_of(&panel.title) + 12.0);
+        titles.fold(((WIDTH - self.names()) / self.beside() as f64).max(PANEL), f64::max)
     }
 
     fn width(&self) -> f64 {

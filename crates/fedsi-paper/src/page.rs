@@ -14,7 +14,7 @@ use crate::setting::Partition;
 use crate::tables::{MARKS, bins_table, calibration_table, difference_table, published_table, score_table};
 use crate::text::{TextTable, score_title};
 use crate::tuned;
-use crate::verdict::{left_out, variation_verdicts, verdict};
+use crate::verdict::{left_out, variation_values, variation_verdicts, verdict};
 
 /// A table with its file's name and heading.
 #[derive(Clone, Debug)]
@@ -99,8 +99,10 @@ pub fn page(
 
 /// A line for each setting and score.
 fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
-    let mut text = String::new();
-    for cells in all {
+    let mut text = variation_answers(plan, all);
+    // Two profiles of one method are not to be ranked.
+    let has_rivals = plan.experiment != Experiment::Fig3;
+    for cells in all.iter().filter(|cells| has_rivals || cells.is_empty()) {
         let lines: Vec<String> = plan
             .experiment
             .scores()
@@ -130,9 +132,15 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             }
         }
     }
+    text
+}
+
+/// What changes with what is varied, where something is.
+fn variation_answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
+    let mut text = String::new();
     if matches!(plan.experiment, Experiment::Fig3 | Experiment::Fig6) {
         for score in plan.experiment.scores() {
-            for line in variation_verdicts(all, score) {
+            for line in variation_values(all, score).into_iter().chain(variation_verdicts(all, score)) {
                 let _ = writeln!(text, "- {}: {line}", score_title(score));
             }
         }
@@ -143,9 +151,13 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
 /// What columns mean that not everybody knows.
 fn notes(plan: &Plan) -> String {
     let mut text = String::from(
-        "\nFedSI has two profiles: *calibrated*, its defaults, and *paper*, the paper's settings. \"FedBABU, noise\" is a point method \
-         that was strong before: FedBABU with FedSI's weight noise and a temperature.",
+        "\nFedSI has two profiles: *calibrated*, its defaults, and *paper*, the paper's settings.",
     );
+    if plan.entries.iter().any(|entry| entry.source == Source::WeightNoise) {
+        text.push_str(
+            " \"FedBABU, noise\" is a point method that was strong before: FedBABU with FedSI's weight noise and a temperature.",
+        );
+    }
     if plan.entries.iter().any(|entry| entry.source == Source::Pooled) {
         text.push_str(
             " \"All data pooled\" is one network trained on everybody's data in one place, with a temperature and weight noise of at most \

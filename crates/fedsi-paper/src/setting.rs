@@ -88,6 +88,18 @@ pub enum Variation {
     NovelClient,
 }
 
+impl Variation {
+    /// The value that is varied, in words; none where it is no number.
+    #[must_use]
+    pub fn value_label(self) -> Option<String> {
+        match self {
+            Self::SubnetworkPercent(percent) => Some(format!("{percent}%")),
+            Self::LocalEpochs(epochs) => Some(format!("{epochs} epochs")),
+            Self::None | Self::NovelClient => None,
+        }
+    }
+}
+
 /// A column of a table, or a point of a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -166,12 +178,9 @@ impl Setting {
     /// Its name in tables, with what is varied.
     #[must_use]
     pub fn label(&self) -> String {
-        match self.variation {
-            Variation::None => self.title.clone(),
-            Variation::SubnetworkPercent(percent) => format!("{}, {percent}%", self.title),
-            Variation::LocalEpochs(epochs) => format!("{}, {epochs} epochs", self.title),
-            Variation::NovelClient => format!("{}, novel client", self.title),
-        }
+        let novel = (self.variation == Variation::NovelClient).then(|| "novel client".to_owned());
+        let varied = self.variation.value_label().or(novel);
+        varied.map_or_else(|| self.title.clone(), |varied| format!("{}, {varied}", self.title))
     }
 
     /// The subnetwork's share where nothing is said.

@@ -2,7 +2,7 @@
 
 use fedsi_metrics::{holm, paired_t_test};
 
-use crate::cells::{Comparison, SettingCells};
+use crate::cells::{Comparison, SettingCells, range};
 use crate::entry::REFERENCE;
 use crate::setting::Variation;
 use crate::tables::{p_value, signed};
@@ -67,6 +67,40 @@ pub fn left_out(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let names: Vec<&str> = unranked.iter().map(|&row| cells.rows[row].entry.title).collect();
     (!names.is_empty())
         .then(|| format!("not ranked, for want of seeds, rounds or clients: {}", names.join(", ")))
+}
+
+/// A score of FedSI, in both profiles, at each value of what is varied: what the experiment asks for, before any test.
+#[must_use]
+pub fn variation_values(all: &[SettingCells<'_>], score: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let titles: Vec<&str> = all.iter().map(|cells| cells.setting.title.as_str()).collect();
+    for (place, title) in titles.iter().enumerate() {
+        if titles[..place].contains(title) {
+            continue;
+        }
+        let own: Vec<_> = all.iter().filter(|cells| cells.setting.title == *title).collect();
+        for row in (0..all[place].rows.len()).filter(|&row| all[place].rows[row].entry.method == "fedsi") {
+            let value = |cells: &&&SettingCells<'_>| {
+                let mean = cells.spread(row, score)?.mean;
+                Some(format!("{} at {}", shown(score, mean), cells.setting.variation.value_label()?))
+            };
+            let values: Vec<String> = own.iter().filter_map(|cells| value(&cells)).collect();
+            if values.is_empty() {
+                continue;
+            }
+            let seeds =
+                own.iter().map(|cells| cells.rows[row].records.len()).filter(|seeds| *seeds > 0).collect();
+            let rounds = own.iter().filter_map(|cells| cells.rows[row].rounds).collect();
+            let runs = [range(&rounds, "round"), range(&seeds, "seed")];
+            lines.push(format!(
+                "{}, {title}: {} ({})",
+                all[place].rows[row].entry.title,
+                values.join(", "),
+                runs.into_iter().flatten().collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+    lines
 }
 
 /// What varying a setting changes for FedSI: each value against the usual one, paired over seeds, corrected by Holm.

@@ -157,3 +157,21 @@ fn what_is_missing_is_neither_ranked_nor_hidden() {
         "{untested}"
     );
 }
+
+/// What an experiment that varies something is about comes first, with the runs it rests on.
+#[test]
+fn values_over_what_is_varied() {
+    let base = plan().settings.remove(0);
+    let settings = [3, 5].map(|percent| base.clone().varied(Variation::SubnetworkPercent(percent)));
+    let plan = Plan { experiment: Experiment::Fig3, settings: settings.to_vec(), ..plan() };
+    let mut results = Results::new(&plan);
+    runs("fedsi", 0.96, 0.0).into_iter().for_each(|run| results.add(run));
+    let mut other = run("fedsi", 101, 800, 0.95);
+    other.setting = plan.settings[0].id.clone();
+    other.settings = values(&plan.settings[0], find_entry("fedsi").unwrap(), 101);
+    results.add(other);
+    assert_eq!(
+        variation_values(&SettingCells::all(&plan, &results), "accuracy"),
+        ["FedSI (calibrated), MNIST small: 95.00% at 3%, 96.00% at 5% (800 rounds, 1 to 6 seeds)"]
+    );
+}

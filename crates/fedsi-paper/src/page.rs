@@ -254,11 +254,15 @@ fn protocol(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             (Some(only), _) => format!("seed {only}"),
             _ => "no runs yet".to_owned(),
         };
+        let protocol = cells.setting.rounds;
+        let rounds = match cells.other_rounds() {
+            Some(rounds) => format!("{rounds} (the protocol has {protocol})"),
+            None => format!("{protocol} rounds"),
+        };
         let _ = writeln!(
             text,
-            "- {}: {} rounds, {range}{}{}",
+            "- {}: {rounds}, {range}{}{}",
             cells.setting.label(),
-            cells.setting.rounds,
             if machines.is_empty() { "" } else { "; " },
             machines.into_iter().collect::<Vec<_>>().join(", ")
         );

@@ -92,6 +92,7 @@ fn what_is_not_run_in_full_says_so() {
     assert!(table.contains("(2 rounds, 1 seed)"), "{table}");
     let page = fs::read_to_string(scratch.path("f/README.md")).unwrap();
     assert!(page.contains("--settings digits-small --rounds 2 --seeds 1"), "{page}");
+    assert!(page.contains("2 rounds (the protocol has 16)"), "{page}");
     assert!(table.contains("| FedSI (paper) | - |"), "all rows are there:\n{table}");
 }
 

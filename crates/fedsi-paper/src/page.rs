@@ -124,7 +124,8 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
                 );
             }
             lines => {
-                let _ = writeln!(text, "- **{}**", cells.setting.label());
+                let rounds = cells.other_rounds().map(|rounds| format!(", {rounds}")).unwrap_or_default();
+                let _ = writeln!(text, "- **{}**{rounds}", cells.setting.label());
                 let left_out = plan.experiment.scores().first().and_then(|score| left_out(cells, score));
                 for line in lines.iter().chain(&left_out) {
                     let _ = writeln!(text, "  - {line}");

@@ -171,6 +171,22 @@ impl<'a> SettingCells<'a> {
     }
 }
 
+/// Settings that differ in what is varied alone, together under their common title.
+#[must_use]
+pub fn by_title<'c, 'a>(
+    all: impl IntoIterator<Item = &'c SettingCells<'a>>,
+) -> Vec<(&'c str, Vec<&'c SettingCells<'a>>)> {
+    let mut groups: Vec<(&str, Vec<&SettingCells<'a>>)> = Vec::new();
+    for cells in all {
+        let title = cells.setting.title.as_str();
+        match groups.iter_mut().find(|group| group.0 == title) {
+            Some(group) => group.1.push(cells),
+            None => groups.push((title, vec![cells])),
+        }
+    }
+    groups
+}
+
 /// "1 to 5 seeds"; none of nothing.
 #[must_use]
 pub fn range(counts: &BTreeSet<usize>, what: &str) -> Option<String> {

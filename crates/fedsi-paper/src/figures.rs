@@ -9,7 +9,7 @@ use fedsi_report::figures::{
 };
 
 use crate::PaperError;
-use crate::cells::{SettingCells, range};
+use crate::cells::{SettingCells, by_title, range};
 use crate::entry::{REFERENCE, Source};
 use crate::experiment::{Experiment, Form};
 use crate::plan::Plan;
@@ -138,20 +138,11 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
     let mut x: Vec<SettingValue> = run.iter().filter_map(|cells| varied(cells.setting.variation)).collect();
     x.sort_by(|a, b| a.value.total_cmp(&b.value));
     x.dedup();
-    let mut titles: Vec<&str> = Vec::new();
-    for cells in run {
-        if !titles.contains(&cells.setting.title.as_str()) {
-            titles.push(&cells.setting.title);
-        }
-    }
     let mut panels = Vec::new();
-    for title in &titles {
+    for (title, own) in by_title(run.iter().copied()) {
         for score in plan.experiment.scores() {
             let point = |row: usize, x: &SettingValue| {
-                let is_there = |cells: &&&SettingCells<'_>| {
-                    cells.setting.title == *title && varied(cells.setting.variation).as_ref() == Some(x)
-                };
-                let cells = run.iter().find(is_there)?;
+                let cells = own.iter().find(|cells| varied(cells.setting.variation).as_ref() == Some(x))?;
                 let value = cells.spread(row, score)?.mean;
                 Some(LinePoint { value, interval: interval(&cells.values(row, score)) })
             };
@@ -159,9 +150,8 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
                 let points: Vec<Option<LinePoint>> = x.iter().map(|x| point(method, x)).collect();
                 points.iter().any(Option::is_some).then_some(MethodLine { method, points })
             };
-            let of_title = run.iter().find(|cells| cells.setting.title == *title);
             panels.push(LinePanel {
-                title: of_title.map_or_else(|| (*title).to_owned(), |cells| panel_title(cells, title)),
+                title: panel_title(own[0], title),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lines: (0..plan.entries.len()).filter_map(line).collect(),

@@ -2,7 +2,7 @@
 
 use fedsi_metrics::{holm, paired_t_test};
 
-use crate::cells::{Comparison, SettingCells, range};
+use crate::cells::{Comparison, SettingCells, by_title, range};
 use crate::entry::REFERENCE;
 use crate::setting::Variation;
 use crate::tables::{p_value, signed};
@@ -73,18 +73,14 @@ pub fn left_out(cells: &SettingCells<'_>, score: &str) -> Option<String> {
 #[must_use]
 pub fn variation_values(all: &[SettingCells<'_>], score: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    let titles: Vec<&str> = all.iter().map(|cells| cells.setting.title.as_str()).collect();
-    for (place, title) in titles.iter().enumerate() {
-        if titles[..place].contains(title) {
-            continue;
-        }
-        let own: Vec<_> = all.iter().filter(|cells| cells.setting.title == *title).collect();
-        for row in (0..all[place].rows.len()).filter(|&row| all[place].rows[row].entry.method == "fedsi") {
-            let value = |cells: &&&SettingCells<'_>| {
+    for (title, own) in by_title(all) {
+        let rows = &own[0].rows;
+        for row in (0..rows.len()).filter(|&row| rows[row].entry.method == "fedsi") {
+            let value = |cells: &SettingCells<'_>| {
                 let mean = cells.spread(row, score)?.mean;
                 Some(format!("{} at {}", shown(score, mean), cells.setting.variation.value_label()?))
             };
-            let values: Vec<String> = own.iter().filter_map(|cells| value(&cells)).collect();
+            let values: Vec<String> = own.iter().filter_map(|cells| value(cells)).collect();
             if values.is_empty() {
                 continue;
             }
@@ -94,7 +90,7 @@ pub fn variation_values(all: &[SettingCells<'_>], score: &str) -> Vec<String> {
             let runs = [range(&rounds, "round"), range(&seeds, "seed")];
             lines.push(format!(
                 "{}, {title}: {} ({})",
-                all[place].rows[row].entry.title,
+                rows[row].entry.title,
                 values.join(", "),
                 runs.into_iter().flatten().collect::<Vec<_>>().join(", ")
             ));

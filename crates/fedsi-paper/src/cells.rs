@@ -131,8 +131,11 @@ impl<'a> SettingCells<'a> {
         if p >= LEVEL || !bootstrap_agrees(&difference) {
             return Comparison::Tied;
         }
-        let is_higher_better = score == "accuracy";
-        if (difference.mean > 0.0) == is_higher_better { Comparison::Better } else { Comparison::Worse }
+        if (difference.mean > 0.0) == is_higher_better(score) {
+            Comparison::Better
+        } else {
+            Comparison::Worse
+        }
     }
 
     /// The place of FedSI's row.
@@ -147,6 +150,30 @@ impl<'a> SettingCells<'a> {
         let rounds: BTreeSet<usize> = self.rows.iter().filter_map(|row| row.rounds).collect();
         let differ = rounds.iter().any(|rounds| *rounds != self.setting.rounds);
         range(&rounds, "round").filter(|_| differ)
+    }
+
+    /// What the runs of nearly every row lack of the protocol, where it is the same for all of them: for the head of a column.
+    /// The pooled network, whose rounds are others, has no say.
+    #[must_use]
+    pub fn common_shortfall(&self) -> Option<String> {
+        let is_asked = |row: &&RowCells<'_>| !row.records.is_empty() && row.entry.source != Source::Pooled;
+        let mut all = self.rows.iter().filter(is_asked).map(|row| row.shortfall(self.setting));
+        let first = all.next()??;
+        all.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// The rows that have as many rounds as FedSI, the pooled network apart, and the seeds that all of them have.
+    #[must_use]
+    pub fn common_seeds(&self) -> (Vec<usize>, BTreeSet<u64>) {
+        let rounds = self.reference().and_then(|row| self.rows[row].rounds);
+        let is_one = |&row: &usize| {
+            let own = &self.rows[row];
+            own.rounds.is_some() && own.rounds == rounds && own.entry.source != Source::Pooled
+        };
+        let rows: Vec<usize> = (0..self.rows.len()).filter(is_one).collect();
+        let seeds = |row: &usize| self.rows[*row].summaries.iter().map(|run| run.seed).collect();
+        let common = rows.iter().map(seeds).reduce(|all: BTreeSet<u64>, own| &all & &own);
+        (rows, common.unwrap_or_default())
     }
 
     /// The rows that have runs and no rank by a score, so that nobody takes the best of those ranked for the best of all. Not
@@ -199,6 +226,12 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Of accuracy alone: all other scores are errors.
+#[must_use]
+pub fn is_higher_better(score: &str) -> bool {
+    score == "accuracy"
+}
+
 /// Whether the bootstrap, where there is one, excludes 0 on the same side.
 fn bootstrap_agrees(difference: &Difference) -> bool {
     difference.bootstrap.is_none_or(|[low, high]| if difference.mean > 0.0 { low > 0.0 } else { high < 0.0 })
@@ -236,7 +269,9 @@ impl<'a> RowCells<'a> {
     /// What is not as the protocol has it: rounds, seeds, clients that could not be scored. None where all is.
     #[must_use]
     pub fn shortfall(&self, setting: &Setting) -> Option<String> {
-        let rounds = self.rounds.filter(|rounds| *rounds != setting.rounds);
+        // Those of the run itself: where all data is pooled they are fewer.
+        let own_rounds = self.records.first().map(|run| run.summary.rounds);
+        let rounds = self.rounds.filter(|rounds| *rounds != setting.rounds).and(own_rounds);
         let seeds = self.records.len();
         let coverages = || self.summaries.iter().map(Summary::coverage);
         let scored: usize = coverages().map(|found| found.scored_clients).sum();

@@ -54,7 +54,7 @@ pub const ENTRIES: [Entry; 16] = [
     entry("fedsi-fac", "FedSI-Fac (calibrated)", "fedsi-fac", Source::Calibrated),
     entry("fedsi-paper", "FedSI (paper)", "fedsi", Source::Paper),
     entry(REFERENCE, "FedSI (calibrated)", "fedsi", Source::Calibrated),
-    entry("fedbabu-noise", "FedBABU, noise", "fedbabu", Source::WeightNoise),
+    entry("fedbabu-noise", "FedBABU + noise", "fedbabu", Source::WeightNoise),
     entry("pooled", "All data pooled", "local", Source::Pooled),
 ];
 

@@ -89,12 +89,14 @@ impl Experiment {
         }
     }
 
-    /// The scores that its tables have, by their names in `summary.json`; the first is the one it is drawn by.
+    /// The scores that are ranked and tested, by their names in `summary.json`; the first is the one it is drawn by.
     #[must_use]
     pub const fn scores(self) -> &'static [&'static str] {
         match self {
             Self::Table1 | Self::Fig5 | Self::Fig6 => &["accuracy", "nll"],
-            Self::Table2 | Self::Fig4 => &["ece", "brier", "nll", "aurc"],
+            Self::Table2 => &["ece", "brier", "nll", "aurc"],
+            // The rest of what probabilities are worth is in Table 2.
+            Self::Fig4 => &["ece"],
             Self::Fig3 => &["accuracy", "ece", "nll"],
         }
     }

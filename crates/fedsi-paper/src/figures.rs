@@ -9,18 +9,20 @@ use fedsi_report::figures::{
 };
 
 use crate::PaperError;
-use crate::cells::{SettingCells, by_title, range};
-use crate::entry::{REFERENCE, Source};
-use crate::experiment::{Experiment, Form};
+use crate::cells::{SettingCells, by_title, is_higher_better, range};
+use crate::entry::REFERENCE;
+use crate::experiment::Experiment;
 use crate::plan::Plan;
-use crate::published::published;
-use crate::setting::{Partition, Variation};
+use crate::setting::Variation;
 use crate::tables::pooled_bins;
 use crate::text::score_title;
 
-/// The rows of the reliability diagrams: FedSI in both profiles, a strong point method, and the Bayesian rivals that the
+/// The methods of the reliability diagrams: FedSI in both profiles, a strong point method, and the Bayesian rivals that the
 /// paper's Table II has before FedSI.
-const RELIABILITY_ROWS: [&str; 5] = [REFERENCE, "fedsi-paper", "fedbabu-noise", "pfedbayes", "bpfed"];
+const RELIABILITY_METHODS: [&str; 5] = [REFERENCE, "fedsi-paper", "fedbabu-noise", "pfedbayes", "bpfed"];
+
+/// The rows whose lines have a name: FedSI in both profiles, and the point method that it builds on without and with noise.
+const LINES: [&str; 4] = [REFERENCE, "fedsi-paper", "fedbabu", "fedbabu-noise"];
 
 /// A figure as a file.
 #[derive(Clone, Debug)]
@@ -52,11 +54,6 @@ pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, Pap
     }
 }
 
-/// Whether the paper's figures belong into the plots: its own partition and sizes.
-fn shows_published(plan: &Plan) -> bool {
-    plan.partition == Partition::Labels && plan.form == Form::Full && plan.experiment != Experiment::Fig5
-}
-
 fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> Result<Figure, PaperError> {
     let methods: Vec<String> = plan.entries.iter().map(|entry| entry.title.to_owned()).collect();
     let mut panels = Vec::new();
@@ -64,21 +61,16 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         for cells in run {
             let row = |row: usize| {
                 let values = cells.values(row, score);
-                let entry = cells.rows[row].entry;
-                let setting = cells.setting;
-                let is_papers = !matches!(entry.source, Source::WeightNoise | Source::Pooled);
-                let published = published(entry.method, setting.dataset, setting.size, score);
                 DotRow {
                     value: cells.spread(row, score).map(|spread| spread.mean),
                     interval: interval(&values),
-                    published: published.filter(|_| is_papers && shows_published(plan)),
                 }
             };
             panels.push(DotPanel {
                 title: panel_title(cells, &cells.setting.title),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
-                lower_is_better: *score != "accuracy",
+                lower_is_better: !is_higher_better(score),
                 rows: (0..cells.rows.len()).map(row).collect(),
             });
         }
@@ -91,8 +83,8 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         methods,
         panels,
         columns,
-        own_label: dot_label(run),
-        published_label: "the paper's figure, not comparable".to_owned(),
+        dot_label: "mean over seeds, 95% interval".to_owned(),
+        hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
     };
     Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
 }
@@ -100,14 +92,6 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
 /// A name of the setting, and the rounds of its runs where they are not those of the protocol.
 fn panel_title(cells: &SettingCells<'_>, name: &str) -> String {
     cells.other_rounds().map_or_else(|| name.to_owned(), |rounds| format!("{name}, {rounds}"))
-}
-
-/// What a dot is: the mean over how many seeds.
-fn dot_label(run: &[&SettingCells<'_>]) -> String {
-    let rows = run.iter().flat_map(|cells| &cells.rows);
-    let seeds: BTreeSet<usize> = rows.map(|row| row.records.len()).filter(|seeds| *seeds > 0).collect();
-    let seeds = range(&seeds, "seed").unwrap_or_else(|| "seeds".to_owned());
-    format!("mean over {seeds}, 95% interval from {MIN_PAIRS} on")
 }
 
 fn unit(score: &str) -> Unit {
@@ -150,9 +134,10 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
                 let points: Vec<Option<LinePoint>> = x.iter().map(|x| point(method, x)).collect();
                 points.iter().any(Option::is_some).then_some(MethodLine { method, points })
             };
+            let better = if is_higher_better(score) { "higher" } else { "lower" };
             panels.push(LinePanel {
                 title: panel_title(own[0], title),
-                axis: score_title(score).trim_end_matches(" %").to_owned(),
+                axis: format!("{}, {better} is better", score_title(score).trim_end_matches(" %")),
                 unit: unit(score),
                 lines: (0..plan.entries.len()).filter_map(line).collect(),
             });
@@ -164,11 +149,17 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
         Experiment::Fig3 => "share of the body",
         _ => "local epochs a round",
     };
+    let seeds: BTreeSet<usize> =
+        run.iter().flat_map(|cells| &cells.rows).map(|row| row.records.len()).collect();
+    let seeds = range(&seeds.into_iter().filter(|seeds| *seeds > 0).collect(), "seed");
+    let x_axis = format!("{x_axis} ({})", seeds.unwrap_or_default());
     let figure = MethodLines {
         title: plan.experiment.title().to_owned(),
         methods: plan.entries.iter().map(|entry| entry.title.to_owned()).collect(),
         highlighted: plan.entries.iter().position(|entry| entry.id == REFERENCE),
-        x_axis: x_axis.to_owned(),
+        unnamed: (0..plan.entries.len()).filter(|&row| !LINES.contains(&plan.entries[row].id)).collect(),
+        unnamed_label: "other methods".to_owned(),
+        x_axis,
         x,
         panels,
         columns,
@@ -192,23 +183,21 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
             floor: result.and_then(|result| result.floor),
         })
     };
-    let wanted = plan.entries.iter().filter(|entry| RELIABILITY_ROWS.contains(&entry.id));
-    let mut rows: Vec<_> = wanted.collect();
-    rows.sort_by_key(|entry| RELIABILITY_ROWS.iter().position(|id| *id == entry.id));
-    let rows: Vec<ReliabilityRow> = rows
-        .iter()
-        .map(|entry| ReliabilityRow {
-            title: entry.title.to_owned(),
-            cells: run.iter().map(|cells| cell(cells, entry.id)).collect(),
-        })
-        .filter(|row| row.cells.iter().any(Option::is_some))
-        .collect();
-    if rows.is_empty() {
+    let is_run = |id: &str| run.iter().any(|cells| cell(cells, id).is_some());
+    let wanted =
+        RELIABILITY_METHODS.iter().filter_map(|id| plan.entries.iter().find(|entry| entry.id == *id));
+    let entries: Vec<_> = wanted.filter(|entry| is_run(entry.id)).collect();
+    if entries.is_empty() {
         return Ok(Vec::new());
     }
-    // All of them are small, and there is little room.
-    let name = |cells: &SettingCells<'_>| cells.setting.title.trim_end_matches(" small").to_owned();
-    let datasets = run.iter().map(|cells| panel_title(cells, &name(cells))).collect();
-    let figure = ReliabilityPanels { title: plan.experiment.title().to_owned(), datasets, rows };
+    let row = |cells: &&SettingCells<'_>| ReliabilityRow {
+        title: panel_title(cells, &cells.setting.title),
+        cells: entries.iter().map(|entry| cell(cells, entry.id)).collect(),
+    };
+    let figure = ReliabilityPanels {
+        title: plan.experiment.title().to_owned(),
+        columns: entries.iter().map(|entry| entry.title.to_owned()).collect(),
+        rows: run.iter().map(row).collect(),
+    };
     Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()? }])
 }

@@ -7,7 +7,7 @@
 //! - [`experiment_run`]: runs what is missing, collects, writes everything down.
 //! - [`record`], [`results`]: what is kept of a run, and `results.json`.
 //! - [`cells`]: means, ranks and tests; [`tables`], [`figures`], [`verdict`], [`page`]: the same to read.
-//! - [`published`]: the paper's own figures.
+//! - [`published`]: the paper's own numbers.
 
 pub mod assignment;
 pub mod cells;
@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod experiment_run;
 pub mod figures;
 pub mod page;
+mod page_setting;
 pub mod plan;
 pub mod published;
 pub mod record;

@@ -1,7 +1,7 @@
-//! The paper's own figures, to stand beside ours. None of them can be compared with ours: see [`NOT_COMPARABLE`].
+//! The paper's own numbers, to stand beside ours. None of them can be compared with ours: see [`NOT_COMPARABLE`].
 
 /// Why.
-pub const NOT_COMPARABLE: &str = "The paper's figures are not comparable with ours: the public code reports the test accuracy \
+pub const NOT_COMPARABLE: &str = "The paper's numbers are not comparable with ours: the public code reports the test accuracy \
 of the best round, trains otherwise than the paper says, and on the large sets of Fashion-MNIST and CIFAR-10 about three \
 quarters of the test images are in some client's training set; its Bayesian rivals are mostly the broadcast model instead of \
 the personal one.";

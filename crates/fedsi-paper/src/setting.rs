@@ -1,6 +1,6 @@
 //! What rows are compared on: a dataset, a size, a partition, and what an experiment varies.
 
-use fedsi_data::{Datasets, Size};
+use fedsi_data::{DatasetDefaults, Datasets, Size};
 use toml::Value;
 
 use crate::assignment::Assignment;
@@ -58,21 +58,38 @@ impl Partition {
             Self::Dirichlet01 => dirichlet(0.1),
             Self::Dirichlet05 => dirichlet(0.5),
             Self::Clients100 => {
-                // Fifty clients share a class: of the rarest MNIST has 6,313 images, CIFAR-10 has 6,000 of each.
-                let (train, test) = if dataset == "cifar-10" { (25, 75) } else { (50, 70) };
+                let (train, test) = samples_of_100(dataset);
                 vec![
                     assign("partition.clients", Value::Integer(100)),
                     assign("federation.participants", Value::Integer(10)),
-                    assign("partition.train", Value::Integer(train)),
-                    assign("partition.test", Value::Integer(test)),
+                    assign("partition.train", whole(train)),
+                    assign("partition.test", whole(test)),
                 ]
             }
         }
     }
 }
 
+/// Training and test images per class and client where there are 100 clients. Fifty of them share a class: of the rarest MNIST
+/// has 6,313 images, CIFAR-10 has 6,000 of each.
+fn samples_of_100(dataset: &str) -> (usize, usize) {
+    if dataset == "cifar-10" { (25, 75) } else { (50, 70) }
+}
+
 fn assign(key: &str, value: Value) -> Assignment {
     (key.to_owned(), value)
+}
+
+fn whole(number: usize) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// A number with its thousands apart.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let comma = |place: usize| place > 0 && (digits.len() - place).is_multiple_of(3);
+    let letters = digits.chars().enumerate();
+    letters.flat_map(|(place, digit)| comma(place).then_some(',').into_iter().chain([digit])).collect()
 }
 
 /// What an experiment varies.
@@ -191,8 +208,7 @@ impl Setting {
     /// The weight noise that suits the dataset (docs/uncertainty.md).
     #[must_use]
     pub fn weight_noise(&self) -> f64 {
-        let defaults = Datasets::builtin().find(self.dataset).map(|found| found.defaults(self.size));
-        defaults.map_or(0.0, |defaults| defaults.weight_noise)
+        self.defaults().map_or(0.0, |defaults| defaults.weight_noise)
     }
 
     /// Whether Table 2 has it: the small sets as they are.
@@ -209,11 +225,35 @@ impl Setting {
 
     /// How many clients there are.
     fn clients(&self) -> usize {
-        let defaults = Datasets::builtin().find(self.dataset).map(|found| found.defaults(self.size));
         match self.partition {
             Partition::Clients100 => 100,
-            _ => defaults.map_or(1, |defaults| defaults.partition.clients.max(1)),
+            _ => self.defaults().map_or(1, |defaults| defaults.partition.clients.max(1)),
         }
+    }
+
+    fn defaults(&self) -> Option<DatasetDefaults> {
+        Datasets::builtin().find(self.dataset).map(|found| found.defaults(self.size)).ok()
+    }
+
+    /// Clients and their samples, in words.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let clients = self.clients();
+        let (participants, partition) = (clients.min(10), self.defaults().map(|found| found.partition));
+        let classes = partition.as_ref().map_or(1, |partition| partition.labels_per_client);
+        let (train, test) = match self.partition {
+            Partition::Clients100 => samples_of_100(self.dataset),
+            _ => partition.map_or((0, 0), |partition| (partition.train, partition.test)),
+        };
+        let (of, each) = match self.partition {
+            Partition::Labels | Partition::Clients100 => (classes, "each"),
+            Partition::Dirichlet01 | Partition::Dirichlet05 => (classes * clients, "in all"),
+        };
+        let network = if self.dataset == "cifar-10" { "CNN" } else { "MLP" };
+        let (train, test) = (grouped(train * of), grouped(test * of));
+        format!(
+            "{clients} clients, {participants} a round, with {train} training and {test} test images {each}; {network}"
+        )
     }
 
     /// The client that is left out on a seed, where one is: from the last one down, another one for each seed.
@@ -227,7 +267,6 @@ impl Setting {
     /// The keys that decide it, for a seed: the client that is left out is another one for each.
     #[must_use]
     pub fn values(&self, seed: u64) -> Vec<Assignment> {
-        let whole = |number: usize| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
         let mut values = vec![
             assign("data.dataset", Value::String(self.dataset.to_owned())),
             assign("data.size", Value::String(self.size.to_string())),
@@ -271,6 +310,26 @@ mod tests {
         }
         let convolutions = Setting::new("cifar-10", Size::Small, Partition::Labels);
         assert_eq!(convolutions.clone().varied(Variation::SubnetworkPercent(7)).id, convolutions.id);
+    }
+
+    #[test]
+    fn clients_and_samples_in_words() {
+        let about = |dataset, partition| Setting::new(dataset, Size::Small, partition).about();
+        assert_eq!(
+            about("mnist", Partition::Labels),
+            "10 clients, 10 a round, with 250 training and 4,750 test images each; MLP"
+        );
+        assert_eq!(
+            about("cifar-10", Partition::Labels),
+            "20 clients, 10 a round, with 125 training and 2,375 test images each; CNN"
+        );
+        assert!(
+            about("mnist", Partition::Dirichlet01).contains("2,500 training and 47,500 test images in all")
+        );
+        assert!(
+            about("mnist", Partition::Clients100)
+                .starts_with("100 clients, 10 a round, with 250 training and 350")
+        );
     }
 
     #[test]

@@ -14,7 +14,11 @@ const MCE_SHARE: f64 = 0.01;
 /// A score of every row under every setting.
 #[must_use]
 pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
-    let heading = std::iter::once("method".to_owned()).chain(all.iter().map(|cells| cells.setting.label()));
+    let head = |cells: &SettingCells<'_>| {
+        let shortfall = cells.common_shortfall().map(|shortfall| format!(" ({shortfall})"));
+        format!("{}{}", cells.setting.label(), shortfall.unwrap_or_default())
+    };
+    let heading = std::iter::once("method".to_owned()).chain(all.iter().map(head));
     let mut table = TextTable { heading: heading.collect(), rows: Vec::new() };
     let Some(first) = all.first() else { return table };
     for (row, own) in first.rows.iter().enumerate() {
@@ -25,13 +29,26 @@ pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
     table
 }
 
-/// Mean and standard deviation, how it compares with FedSI, and what it is of where that is less than the protocol.
+/// Mean and standard deviation, how it compares with FedSI, the floor of an ECE, and what the cell is of where that is less
+/// than the protocol and does not stand in the head of its column.
 fn score_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
     let mut cell = mean_cell(cells, row, score);
-    if let Some(shortfall) = cells.rows[row].shortfall(cells.setting) {
-        cell.text.push_str(&format!(" ({shortfall})"));
+    let shortfall = cells.rows[row].shortfall(cells.setting);
+    let floor = if score == "ece" { mean_floor(cells, row) } else { None };
+    let floor = floor.map(|floor| format!("floor {}", number(score, floor)));
+    let notes: Vec<String> = floor
+        .into_iter()
+        .chain(shortfall.filter(|own| cells.common_shortfall().as_ref() != Some(own)))
+        .collect();
+    if !notes.is_empty() {
+        cell.text.push_str(&format!(" ({})", notes.join(", ")));
     }
     cell
+}
+
+/// The ECE that a perfectly calibrated model with a row's confidences would have.
+fn mean_floor(cells: &SettingCells<'_>, row: usize) -> Option<f64> {
+    mean(cells.rows[row].summaries.iter().filter_map(|run| ece_floor(&run.scores)))
 }
 
 /// Mean and standard deviation, and how it compares with FedSI.
@@ -42,7 +59,9 @@ fn mean_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
         text.push_str(&format!(" ± {}", number(score, deviation)));
     }
     text.push_str(mark(cells.comparison(row, score)));
-    let is_best = cells.result(row, score).is_some_and(|result| result.rank == Some(1));
+    // The largest gap of a single bin is not tested: the best of it says little.
+    let is_ranked = !matches!(score, "mce" | "mce_1pct");
+    let is_best = is_ranked && cells.result(row, score).is_some_and(|result| result.rank == Some(1));
     TextCell { text, is_best }
 }
 
@@ -51,14 +70,15 @@ const fn mark(comparison: Comparison) -> &'static str {
     match comparison {
         Comparison::Tied => "†",
         Comparison::Better => "▲",
-        Comparison::Reference | Comparison::Worse | Comparison::Untested => "",
+        Comparison::Worse => "▼",
+        Comparison::Reference | Comparison::Untested => "",
     }
 }
 
 /// What the marks mean.
-pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked. †: tested, and no \
-difference from FedSI (calibrated) is established; ▲: better than it by the test. Without a mark: worse by the test, or not tested \
-(fewer than five seeds, other seeds or rounds than FedSI's, MCE, and the pooled network, which has other clients).";
+pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked. By the test, \
+▼: worse than FedSI (calibrated), ▲: better, †: no significant difference. Without a mark: not tested (fewer than five seeds, other \
+seeds or rounds than FedSI's, MCE, and the pooled network, which has other clients).";
 
 /// All scores of one setting that say how far probabilities can be trusted.
 #[must_use]
@@ -92,7 +112,7 @@ pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
         for score in scores {
             line.push(mean_cell(cells, row, score));
             let floor = match score {
-                "ece" => mean(own.summaries.iter().filter_map(|run| ece_floor(&run.scores))),
+                "ece" => mean_floor(cells, row),
                 "mce_1pct" => mean(own.records.iter().filter_map(|run| {
                     mce_floor(run.bins.iter().map(|&(count, confidence, _)| (count, confidence)), MCE_SHARE)
                 })),
@@ -122,7 +142,7 @@ fn optional(value: Option<f64>, text: impl FnOnce(f64) -> String) -> TextCell {
     TextCell::from(value.map_or("-".to_owned(), text))
 }
 
-/// Ours beside the paper's, which are not comparable; none where the paper has no figures of these.
+/// Ours beside the paper's, which are not comparable; none where the paper has no numbers of these.
 #[must_use]
 pub fn published_table(all: &[SettingCells<'_>], scores: &[&str]) -> Option<TextTable> {
     let columns: Vec<(&SettingCells<'_>, &str)> =
@@ -158,20 +178,28 @@ pub fn published_table(all: &[SettingCells<'_>], scores: &[&str]) -> Option<Text
     Some(TextTable { heading, rows: rows.into_iter().map(line).collect() })
 }
 
-/// Differences of every row from FedSI, with intervals and tests; none where FedSI has no runs.
+/// FedSI minus every row that is tested against it, with intervals; none where nothing is tested.
 #[must_use]
 pub fn difference_table(cells: &SettingCells<'_>, scores: &[&str]) -> Option<TextTable> {
-    let heading =
-        ["score", "method", "less FedSI", "95% interval", "p (Holm)", "bootstrap", "clients better / worse"];
+    let heading = [
+        "score",
+        "method",
+        "FedSI minus method",
+        "95% interval",
+        "p (Holm)",
+        "bootstrap",
+        "clients: FedSI better / worse",
+    ];
     let mut rows = Vec::new();
     for score in scores {
         for (row, own) in cells.rows.iter().enumerate() {
             let Some(result) = cells.result(row, score) else { continue };
-            let Some(difference) = result.difference else { continue };
+            let Some(difference) = result.difference.filter(|found| found.p_holm.is_some()) else { continue };
             let counts = result.against_reference;
             let mut line = vec![score_title(score).to_owned(), own.entry.title.to_owned()];
             line.extend(difference_texts(score, &difference));
-            line.push(format!("{} / {}", counts.wins, counts.losses));
+            // Counted for the method: its losses are FedSI's wins.
+            line.push(format!("{} / {}", counts.losses, counts.wins));
             rows.push(line.into_iter().map(TextCell::from).collect());
         }
     }
@@ -179,19 +207,27 @@ pub fn difference_table(cells: &SettingCells<'_>, scores: &[&str]) -> Option<Tex
 }
 
 fn difference_texts(score: &str, difference: &Difference) -> [String; 4] {
-    let interval = |ends: Option<[f64; 2]>| {
-        ends.map_or("-".to_owned(), |[low, high]| {
-            format!("{} to {}", signed(score, low), signed(score, high))
-        })
-    };
+    let interval = |ends: Option<[f64; 2]>| ends.map_or("-".to_owned(), |ends| minus_interval(score, ends));
     let p = difference.p_holm.map_or("-".to_owned(), p_value);
-    [signed(score, difference.mean), interval(difference.interval), p, interval(difference.bootstrap)]
+    [signed(score, -difference.mean), interval(difference.interval), p, interval(difference.bootstrap)]
 }
 
-/// A p-value as it is printed.
+/// The interval of FedSI minus a method, of that of the method minus FedSI.
+#[must_use]
+pub fn minus_interval(score: &str, [low, high]: [f64; 2]) -> String {
+    format!("{} to {}", signed(score, -high), signed(score, -low))
+}
+
+/// A p-value in a table.
 #[must_use]
 pub fn p_value(p: f64) -> String {
     if p < 1e-4 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// A p-value in a sentence.
+#[must_use]
+pub fn p_equals(p: f64) -> String {
+    if p < 1e-4 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
 }
 
 /// A difference with its sign; accuracy in points.

@@ -2,10 +2,10 @@
 
 use fedsi_metrics::{holm, paired_t_test};
 
-use crate::cells::{Comparison, SettingCells, by_title, range};
+use crate::cells::{Comparison, SettingCells, by_title, is_higher_better, range};
 use crate::entry::REFERENCE;
 use crate::setting::Variation;
-use crate::tables::{p_value, signed};
+use crate::tables::{minus_interval, p_equals, signed};
 use crate::text::number;
 
 /// Who is best by a score under a setting, by how much, and how sure that is. None where FedSI has not been run.
@@ -30,12 +30,11 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let comparison = cells.comparison(other, score);
     let difference = cells.result(other, score).and_then(|result| result.difference);
     let how_sure = match difference.and_then(|found| Some((found.mean, found.interval?, found.p_holm?))) {
-        Some((mean, [low, high], p)) => format!(
-            "FedSI less it: {}, 95% interval {} to {}, p = {}",
+        Some((mean, ends, p)) => format!(
+            "FedSI minus it: {}, 95% interval {}, {}",
             signed(score, -mean),
-            signed(score, -high),
-            signed(score, -low),
-            p_value(p)
+            minus_interval(score, ends),
+            p_equals(p)
         ),
         None => format!("{}: no test", cells.rows[reference].seeds()),
     };
@@ -43,21 +42,61 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let tied: Vec<&str> = ranked.iter().filter(is_tied).map(|&row| name(row)).collect();
     let tied = match tied.as_slice() {
         [] => String::new(),
-        names => format!("; not told from FedSI by the test: {}", names.join(", ")),
+        names => format!("; no significant difference from FedSI: {}", names.join(", ")),
     };
-    let of_whom = if cells.unranked(score).is_empty() { "" } else { " of those ranked" };
+    let all_ranked = cells.unranked(score).is_empty();
+    let of_whom = if all_ranked { String::new() } else { format!(" of the {} ranked", ranked.len()) };
+    let rank = || format!("ranks {} of {}", ordinal(place + 1), ranked.len());
+    let name_of_ours = name(reference);
     let claim = match (place, comparison) {
-        (0, Comparison::Worse) => format!("**{} is best{of_whom}**", name(reference)),
-        (0, Comparison::Tied) => format!("**{} has the best mean{of_whom}, tied**", name(reference)),
-        (0, _) => format!("**{} has the best mean{of_whom}**, not tested", name(reference)),
-        (_, Comparison::Tied) => format!("**{} is tied with the best{of_whom}**", name(reference)),
-        (_, Comparison::Better) => {
-            format!("**{} is behind**, number {} of {}", name(reference), place + 1, ranked.len())
-        }
-        _ => format!("{} is number {} of {}, not tested", name(reference), place + 1, ranked.len()),
+        (0, Comparison::Worse) => format!("**{name_of_ours} is best{of_whom}**"),
+        (0, Comparison::Tied) => format!("**{name_of_ours} has the best mean{of_whom}, not significantly**"),
+        (0, _) => format!("**{name_of_ours} has the best mean{of_whom}**, not tested"),
+        (_, Comparison::Tied) => format!("**{name_of_ours} is not significantly behind the best{of_whom}**"),
+        (_, Comparison::Better) => format!("**{name_of_ours} is behind**, {}", rank()),
+        _ => format!("{name_of_ours} {}, not tested", rank()),
     };
+    let floor = cells.result(reference, score).and_then(|result| result.floor);
+    let floor = floor.map_or(String::new(), |floor| format!(" (floor {})", number(score, floor)));
     let best = if place == 0 { "best of the others: " } else { "best: " };
-    Some(format!("{claim}: {}; {best}{beside} ({how_sure}){tied}", value(reference)?))
+    Some(format!("{claim}: {}{floor}; {best}{beside} ({how_sure}){tied}", value(reference)?))
+}
+
+/// Where FedSI stands in both profiles, on the seeds that all rows with its rounds have.
+#[must_use]
+pub fn on_common_seeds(cells: &SettingCells<'_>, score: &str) -> Option<String> {
+    let (rows, seeds) = cells.common_seeds();
+    let mean = |row: usize| {
+        let all = cells.by_seed(row, score);
+        let values: Option<Vec<f64>> = seeds.iter().map(|seed| all.get(seed).copied()).collect();
+        fedsi_metrics::Summary::of(values?).map(|spread| spread.mean)
+    };
+    let mut ranked: Vec<(f64, usize)> = rows.iter().filter_map(|&row| Some((mean(row)?, row))).collect();
+    ranked.sort_by(|a, b| if is_higher_better(score) { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
+    let of_fedsi = ranked.iter().enumerate().filter(|(_, (_, row))| cells.rows[*row].entry.method == "fedsi");
+    let mut parts: Vec<String> = of_fedsi
+        .map(|(place, &(value, row))| {
+            format!("{} {}, {}", cells.rows[row].entry.title, shown(score, value), ordinal(place + 1))
+        })
+        .collect();
+    let (first, last) = (seeds.first()?, seeds.last()?);
+    if ranked.len() < 2 || parts.is_empty() {
+        return None;
+    }
+    parts[0].push_str(&format!(" of {}", ranked.len()));
+    let seeds = if first == last { format!("seed {first}") } else { format!("seeds {first} to {last}") };
+    Some(format!("on {seeds}, which all {} rows have: {}", ranked.len(), parts.join("; ")))
+}
+
+/// 1st, 2nd, 3rd, 4th.
+fn ordinal(place: usize) -> String {
+    let ending = match (place % 10, place % 100) {
+        (1, rest) if rest != 11 => "st",
+        (2, rest) if rest != 12 => "nd",
+        (3, rest) if rest != 13 => "rd",
+        _ => "th",
+    };
+    format!("{place}{ending}")
 }
 
 /// The rows that the verdicts under a setting leave out, where there are any.
@@ -65,8 +104,7 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
 pub fn left_out(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let unranked = cells.unranked(score);
     let names: Vec<&str> = unranked.iter().map(|&row| cells.rows[row].entry.title).collect();
-    (!names.is_empty())
-        .then(|| format!("not ranked, for want of seeds, rounds or clients: {}", names.join(", ")))
+    (!names.is_empty()).then(|| format!("not ranked, too few seeds, rounds or clients: {}", names.join(", ")))
 }
 
 /// A score of FedSI, in both profiles, at each value of what is varied: what the experiment asks for, before any test.
@@ -121,12 +159,12 @@ pub fn variation_verdicts(all: &[SettingCells<'_>], score: &str) -> Vec<String> 
         for ((label, test), p) in tests.iter().zip(corrected) {
             let [low, high]: [f64; 2] = test.interval.into();
             lines.push(format!(
-                "FedSI (calibrated), {label} less {}: 95% interval {} to {}, p = {}{}",
+                "FedSI (calibrated), {label} minus {}: 95% interval {} to {}, {}{}",
                 usual.setting.label(),
                 signed(score, low),
                 signed(score, high),
-                p_value(p),
-                if p < 0.05 { "" } else { ": no difference established" }
+                p_equals(p),
+                if p < 0.05 { "" } else { ": no significant difference" }
             ));
         }
     }

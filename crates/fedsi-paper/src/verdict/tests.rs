@@ -90,17 +90,17 @@ fn words_follow_the_test() {
         best.starts_with("**FedSI (calibrated) is best**: 96.00%; best of the others: FedAvg has 90.00%"),
         "{best}"
     );
-    assert!(best.contains("FedSI less it: +6.00"), "{best}");
+    assert!(best.contains("FedSI minus it: +6.00"), "{best}");
     let behind = found(vec![runs("fedsi", 0.90, 1e-3), runs("fedavg", 0.96, 2e-3)]).unwrap();
     assert!(
-        behind.starts_with("**FedSI (calibrated) is behind**, number 2 of 2: 90.00%; best: FedAvg"),
+        behind.starts_with("**FedSI (calibrated) is behind**, ranks 2nd of 2: 90.00%; best: FedAvg"),
         "{behind}"
     );
-    assert!(behind.contains("FedSI less it: -6.00"), "{behind}");
+    assert!(behind.contains("FedSI minus it: -6.00"), "{behind}");
     let tied = found(vec![runs("fedsi", 0.9501, 1e-3), runs("fedavg", 0.95, -2e-3)]).unwrap();
-    assert!(tied.starts_with("**FedSI (calibrated) has the best mean, tied**"), "{tied}");
+    assert!(tied.starts_with("**FedSI (calibrated) has the best mean, not significantly**"), "{tied}");
     let other = found(vec![runs("fedsi", 0.95, 1e-3), runs("fedavg", 0.9501, -2e-3)]).unwrap();
-    assert!(other.starts_with("**FedSI (calibrated) is tied with the best**"), "{other}");
+    assert!(other.starts_with("**FedSI (calibrated) is not significantly behind the best**"), "{other}");
 }
 
 /// The family's own rows are no rivals, unless there are no others.
@@ -137,12 +137,12 @@ fn what_is_missing_is_neither_ranked_nor_hidden() {
     // Nor is one with fewer seeds, however good.
     let fewer = vec![run("fedper", 101, 800, 0.99)];
     let best = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3), fewer]).unwrap();
-    assert!(best.starts_with("**FedSI (calibrated) is best of those ranked**"), "{best}");
+    assert!(best.starts_with("**FedSI (calibrated) is best of the 2 ranked**"), "{best}");
     let fewer = || vec![run("fedper", 101, 800, 0.99), run("fedrep", 101, 200, 0.99)];
     let names = of_all(vec![runs("fedsi", 0.96, 1e-3), fewer()], |cells| left_out(cells, "accuracy"));
     assert_eq!(
         names.as_deref(),
-        Some("not ranked, for want of seeds, rounds or clients: FedPer, FedRep"),
+        Some("not ranked, too few seeds, rounds or clients: FedPer, FedRep"),
         "both are named"
     );
     let rounds = of_all(vec![runs("fedsi", 0.96, 1e-3), fewer()], |cells| {
@@ -174,4 +174,31 @@ fn values_over_what_is_varied() {
         variation_values(&SettingCells::all(&plan, &results), "accuracy"),
         ["FedSI (calibrated), MNIST small: 95.00% at 3%, 96.00% at 5% (800 rounds, 1 to 6 seeds)"]
     );
+}
+
+/// Rows with fewer seeds are not ranked with the others, so that their place on the seeds that all have is said.
+#[test]
+fn where_both_profiles_stand_on_the_seeds_that_all_have() {
+    let one = |row: &str, accuracy: f64| vec![run(row, 101, 800, accuracy)];
+    let say = |cells: &SettingCells<'_>| on_common_seeds(cells, "accuracy");
+    let all =
+        vec![runs("fedsi", 0.96, 0.0), one("fedsi-paper", 0.86), one("fedavg", 0.97), one("pooled", 0.99)];
+    assert_eq!(
+        of_all(all, say).as_deref(),
+        Some(
+            "on seed 101, which all 3 rows have: FedSI (calibrated) 96.00%, 2nd of 3; FedSI (paper) 86.00%, 3rd"
+        )
+    );
+    let other_rounds = vec![run("fedavg", 101, 200, 0.97)];
+    assert_eq!(of_all(vec![runs("fedsi", 0.96, 0.0), other_rounds], say), None, "nothing to compare with");
+    let [first, second, eleventh, twenty_third] = [1, 2, 11, 23].map(ordinal);
+    assert_eq!([first, second, eleventh, twenty_third], ["1st", "2nd", "11th", "23rd"]);
+}
+
+/// A calibration error stands beside what chance alone gives.
+#[test]
+fn calibration_errors_have_their_floor() {
+    let found =
+        of_all(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.9, 1e-3)], |cells| verdict(cells, "ece"));
+    assert!(found.as_ref().is_some_and(|text| text.contains("0.0100 (floor 0.0020)")), "{found:?}");
 }

@@ -89,9 +89,9 @@ fn what_is_not_run_in_full_says_so() {
     let more = ["--methods=fedsi", "--settings=digits-small", "--rounds=4", "--seeds=3", "--no-runs"];
     scratch.succeeds(&quick("fig3", "f", &more));
     let table = fs::read_to_string(scratch.path("f/accuracy.md")).unwrap();
-    assert!(table.contains("(2 rounds, 1 seed)"), "{table}");
+    assert!(table.contains("digits small, 5% (2 rounds, 1 seed)"), "in the head of the column:\n{table}");
     let page = fs::read_to_string(scratch.path("f/README.md")).unwrap();
-    assert!(page.contains("--settings digits-small --rounds 2 --seeds 1"), "{page}");
+    assert!(page.contains("--settings digits-small --methods fedsi --rounds 2 --seeds 1"), "{page}");
     assert!(page.contains("2 rounds (the protocol has 16)"), "{page}");
     assert!(table.contains("| FedSI (paper) | - |"), "all rows are there:\n{table}");
 }

@@ -14,9 +14,9 @@ use fedsi_data::shortened;
 
 /// Methods in the same order in all panels, so that a row is read across.
 ///
-/// Every panel has a range of its own. What lies far from the others is an arrow at the panel's edge with its value (a
-/// published one where there is room for it), and the highlighted method is always inside; its value is a line, and its
-/// interval a band, through its panel.
+/// Every panel has a range of its own. What lies far from the others is an arrow at the panel's edge with its value, and the
+/// highlighted method is always inside; its value is a line, and its interval a band, through its panel. A dot without an
+/// interval is hollow: how sure it is, is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodDots {
     /// What the figure shows, in a few words: not drawn, but the title of the file.
@@ -29,10 +29,10 @@ pub struct MethodDots {
     pub panels: Vec<DotPanel>,
     /// Panels beside each other, 1 to [`MOST_COLUMNS`]; two are readable on a small screen.
     pub columns: usize,
-    /// What a dot and its line are: `mean over 10 seeds, 95% interval`.
-    pub own_label: String,
-    /// What a hollow marker is: `the paper's figure, not comparable`. Shown where there is one.
-    pub published_label: String,
+    /// What a dot and its line are: `mean and 95% interval`.
+    pub dot_label: String,
+    /// What a hollow dot is: `fewer than 5 seeds`. Shown where there is one.
+    pub hollow_label: String,
 }
 
 /// One panel of a [`MethodDots`].
@@ -55,10 +55,8 @@ pub struct DotPanel {
 pub struct DotRow {
     /// Its score; NaN is none.
     pub value: Option<f64>,
-    /// An interval around it.
+    /// An interval around it; without one the dot is hollow.
     pub interval: Option<[f64; 2]>,
-    /// What others have published of it: a hollow marker.
-    pub published: Option<f64>,
 }
 
 impl DotRow {
@@ -66,12 +64,12 @@ impl DotRow {
         self.value.filter(|value| !value.is_nan())
     }
 
-    fn published(&self) -> Option<f64> {
-        self.published.filter(|value| !value.is_nan())
-    }
-
     fn spread(&self) -> Option<Spread> {
         Some((self.value()?, self.interval))
+    }
+
+    fn is_hollow(&self) -> bool {
+        self.value().is_some() && self.interval.is_none()
     }
 }
 
@@ -85,6 +83,8 @@ const PANEL: f64 = 165.0;
 /// Between the edge of a panel and its axis: labels of the axis reach beyond it.
 const MARGIN: (f64, f64) = (10.0, 18.0);
 const LABELS: usize = 3;
+/// Of a dot.
+const RADIUS: f64 = 4.0;
 
 impl MethodDots {
     /// The figure as the text of an SVG file.
@@ -116,14 +116,11 @@ impl MethodDots {
         let panels = self.panels.iter().map(|panel| {
             let exact = |value: f64| panel.unit.exact(value);
             let rows = self.methods.iter().zip(&panel.rows).filter_map(|(name, row)| {
-                let published =
-                    row.published().map(|value| format!("{} {}", self.published_label, exact(value)));
-                let own = row.value().map(|value| match row.interval {
-                    Some([low, high]) => format!("{} ({} to {})", exact(value), exact(low), exact(high)),
-                    None => exact(value),
-                });
-                let parts: Vec<String> = own.into_iter().chain(published).collect();
-                (!parts.is_empty()).then(|| format!("{name} {}", parts.join(", ")))
+                let value = row.value()?;
+                let interval = row
+                    .interval
+                    .map_or(String::new(), |[low, high]| format!(" ({} to {})", exact(low), exact(high)));
+                Some(format!("{name} {}{interval}", exact(value)))
             });
             format!("{}, {}: {}", panel.title, panel.axis, rows.collect::<Vec<_>>().join("; "))
         });
@@ -155,14 +152,14 @@ impl MethodDots {
         TITLE + ROW * self.methods.len() as f64 + FOOT
     }
 
-    fn has_published(&self) -> bool {
-        self.panels.iter().flat_map(|panel| &panel.rows).any(|row| row.published().is_some())
+    fn has_hollow(&self) -> bool {
+        self.panels.iter().flat_map(|panel| &panel.rows).any(DotRow::is_hollow)
     }
 
     /// Where the second entry of the legend begins: beside the first or below it.
-    fn published_at(&self) -> (f64, f64) {
-        let beside = 44.0 + width_of(&self.own_label);
-        if beside + 20.0 + width_of(&self.published_label) <= self.width() {
+    fn hollow_at(&self) -> (f64, f64) {
+        let beside = 44.0 + width_of(&self.dot_label);
+        if beside + 20.0 + width_of(&self.hollow_label) <= self.width() {
             (beside, 0.5 * LEGEND)
         } else {
             (0.0, 1.5 * LEGEND)
@@ -170,18 +167,18 @@ impl MethodDots {
     }
 
     fn legend_height(&self) -> f64 {
-        if self.has_published() { self.published_at().1 + 0.5 * LEGEND } else { LEGEND }
+        if self.has_hollow() { self.hollow_at().1 + 0.5 * LEGEND } else { LEGEND }
     }
 
     fn draw_legend<DB: DrawingBackend>(&self, on: &UnitArea<'_, DB>) -> Result<(), ReportError> {
         let middle = 0.5 * LEGEND;
         on.line((6.0, middle), (30.0, middle), SOFT, 2.0)?;
-        on.dot((18.0, middle), 4.0, SOFT)?;
-        on.words(&self.own_label, INK, HPos::Left, (36.0, middle))?;
-        if self.has_published() {
-            let (left, middle) = self.published_at();
-            on.diamond((left + 18.0, middle))?;
-            on.words(&self.published_label, INK, HPos::Left, (left + 28.0, middle))?;
+        on.dot((18.0, middle), RADIUS, SOFT)?;
+        on.words(&self.dot_label, INK, HPos::Left, (36.0, middle))?;
+        if self.has_hollow() {
+            let (left, middle) = self.hollow_at();
+            on.circle((left + 18.0, middle), RADIUS, SOFT)?;
+            on.words(&self.hollow_label, INK, HPos::Left, (left + 28.0, middle))?;
         }
         Ok(())
     }
@@ -204,13 +201,9 @@ impl MethodDots {
     ) -> Result<(), ReportError> {
         let ends = (left + MARGIN.0, left + self.panel_width() - MARGIN.1);
         let own: Vec<Spread> = panel.rows.iter().filter_map(DotRow::spread).collect();
-        let published: Vec<Spread> =
-            panel.rows.iter().filter_map(|row| Some((row.published()?, None))).collect();
         let highlighted = self.highlighted.and_then(|place| panel.rows.get(place));
         let kept: Vec<Spread> = highlighted.and_then(DotRow::spread).into_iter().collect();
-        let all: Vec<Spread> = own.iter().chain(&published).copied().collect();
-        // Published values alone have no say in what is usual where there are own ones.
-        let axis = Axis::around(if own.len() > 1 { &own } else { &all }, &kept, panel.unit, ends);
+        let axis = Axis::around(&own, &kept, panel.unit, ends);
         on.heading(&panel.title, (left + 4.0, top + 0.5 * TITLE))?;
         let (first, last) = (top + TITLE, top + TITLE + ROW * panel.rows.len() as f64);
         if let Some((value, interval)) = kept.first() {
@@ -244,7 +237,7 @@ impl MethodDots {
     }
 }
 
-/// One method's marks: the published one below its own.
+/// One method's mark: a dot with its interval, or an arrow where it lies beyond the panel.
 fn draw_row<DB: DrawingBackend>(
     on: &UnitArea<'_, DB>,
     row: &DotRow,
@@ -252,46 +245,29 @@ fn draw_row<DB: DrawingBackend>(
     middle: f64,
     is_highlighted: bool,
 ) -> Result<(), ReportError> {
-    let (colour, radius, width) = if is_highlighted { (BLUE, 5.0, 3.0) } else { (SOFT, 4.0, 2.0) };
-    // What an end of the row is taken by, so that nothing is written upon it.
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    if let Some(value) = row.value() {
-        if let Some([low, high]) = row.interval
-            && let Place::Inside(_) = axis.place(value)
-        {
+    let (colour, radius, width) = if is_highlighted { (BLUE, 5.0, 3.0) } else { (SOFT, RADIUS, 2.0) };
+    let Some(value) = row.value() else { return Ok(()) };
+    let x = match axis.place(value) {
+        Place::Inside(x) => x,
+        outside => return draw_beyond(on, (value, unit, colour), outside, ends, middle),
+    };
+    match row.interval {
+        Some([low, high]) => {
             on.line((axis.at(low), middle), (axis.at(high), middle), colour, width)?;
-            taken.push((axis.at(low), axis.at(high)));
+            on.dot((x, middle), radius, colour)
         }
-        match axis.place(value) {
-            Place::Inside(x) => taken.push((x - radius, x + radius)),
-            outside => taken.push(beyond(on, (value, unit, Some(colour)), outside, ends, middle, &[])?),
-        }
+        None => on.circle((x, middle), radius, colour),
     }
-    if let Some(value) = row.published() {
-        match axis.place(value) {
-            Place::Inside(x) => on.diamond((x, middle))?,
-            outside => {
-                beyond(on, (value, unit, None), outside, ends, middle, &taken)?;
-            }
-        }
-    }
-    // Above the diamond: what was measured here is never hidden.
-    if let Some(Place::Inside(x)) = row.value().map(|value| axis.place(value)) {
-        on.dot((x, middle), radius, colour)?;
-    }
-    Ok(())
 }
 
-/// An arrow at the edge that a value lies beyond (hollow without a colour), and the value in words, each where nothing is.
-/// Returns what they cover.
-fn beyond<DB: DrawingBackend>(
+/// An arrow at the edge that a value lies beyond, and the value in words.
+fn draw_beyond<DB: DrawingBackend>(
     on: &UnitArea<'_, DB>,
-    (value, unit, colour): (f64, Unit, Option<RGBColor>),
+    (value, unit, colour): (f64, Unit, RGBColor),
     place: Place,
     ends: (f64, f64),
     middle: f64,
-    taken: &[(f64, f64)],
-) -> Result<(f64, f64), ReportError> {
+) -> Result<(), ReportError> {
     let words = unit.short(value);
     let reach = 14.0 + width_of(&words);
     let (tip, way, side, text, cover) = if place == Place::Below {
@@ -299,16 +275,9 @@ fn beyond<DB: DrawingBackend>(
     } else {
         (ends.1 + 2.0, 1.0, HPos::Right, ends.1 - 10.0, (ends.1 - reach, ends.1))
     };
-    let is_free = |(from, to): (f64, f64)| !taken.iter().any(|other| other.0 < to && from < other.1);
-    if is_free(cover) {
-        on.filled((cover.0, middle - 2.0), (cover.1, middle + 2.0), WHITE)?;
-        on.words(&words, colour.unwrap_or(SOFT), side, (text, middle))?;
-    }
-    // Where the row's own arrow is, the published one would hide it.
-    if is_free((tip.min(text), tip.max(text))) {
-        on.arrow((tip, middle), (way, 0.0), colour)?;
-    }
-    Ok(cover)
+    on.filled((cover.0, middle - 2.0), (cover.1, middle + 2.0), WHITE)?;
+    on.words(&words, colour, side, (text, middle))?;
+    on.arrow((tip, middle), (way, 0.0), colour)
 }
 
 impl Plot for MethodDots {

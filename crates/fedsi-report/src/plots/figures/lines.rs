@@ -14,9 +14,10 @@ use fedsi_data::shortened;
 
 /// Lines over the same values in all panels, with one legend above them.
 ///
-/// Methods differ by colour, dash and marker; the highlighted one is thicker and drawn last. Beside each other where they share
-/// a value, so that their intervals do not cover each other. What lies far from the others is written above or below the
-/// panel, in a row a method, with an arrow in its colour.
+/// The methods that are named differ by colour, dash and marker; the highlighted one is thicker and drawn last. They lie beside
+/// each other where they share a value, so that their intervals do not cover each other. All others are thin grey lines under
+/// one entry of the legend: more than a few colours cannot be told apart. What lies far from the rest is written above or
+/// below the panel, in a row a method, with an arrow in its colour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodLines {
     /// What the figure shows, in a few words: not drawn, but the title of the file.
@@ -25,6 +26,10 @@ pub struct MethodLines {
     pub methods: Vec<String>,
     /// The place in `methods` of the one that is drawn thicker.
     pub highlighted: Option<usize>,
+    /// The places in `methods` of those that are drawn in grey, without names.
+    pub unnamed: Vec<usize>,
+    /// What the legend calls them: `other methods`. Shown where there are any.
+    pub unnamed_label: String,
     /// Below the panels: the setting, with its unit.
     pub x_axis: String,
     /// The setting's values, ascending.
@@ -95,6 +100,9 @@ const ALL_APART: f64 = 24.0;
 /// The height of a row for values that lie beyond a panel, and the width of such a value.
 const BEYOND: f64 = 19.0;
 const BEYOND_WIDTH: f64 = 48.0;
+/// Lines without a name.
+const UNNAMED: RGBColor = RGBColor(0xb4, 0xb9, 0xc0);
+const UNNAMED_WIDTH: f64 = 1.2;
 
 impl MethodLines {
     /// The figure as the text of an SVG file.
@@ -114,6 +122,9 @@ impl MethodLines {
         let methods = self.methods.len();
         if let Some(place) = self.highlighted.filter(|&place| place >= methods) {
             return Err(refused(&self.title, &format!("highlights method {place} of {methods}")));
+        }
+        if self.unnamed.len() == methods {
+            return Err(refused(&self.title, "names none of its methods"));
         }
         for (panel, line) in
             self.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)))
@@ -153,13 +164,30 @@ impl MethodLines {
         format!("{}, over {}. {}.", self.title, self.x_axis, panels.collect::<Vec<_>>().join(". "))
     }
 
-    /// The highlighted method has the first style, the others the following ones in their order.
-    fn style(&self, method: usize) -> MethodStyle {
-        MethodStyle::of(match self.highlighted {
-            Some(first) if method == first => 0,
-            Some(first) if method < first => method + 1,
-            _ => method,
-        })
+    /// Those with a colour of their own.
+    fn named(&self) -> Vec<usize> {
+        (0..self.methods.len()).filter(|place| !self.unnamed.contains(place)).collect()
+    }
+
+    /// The highlighted method has the first style, the others that are named the following ones in their order. None
+    /// without a name.
+    fn style(&self, method: usize) -> Option<MethodStyle> {
+        let mut named = self.named();
+        named.sort_by_key(|&place| self.highlighted != Some(place));
+        named.iter().position(|&place| place == method).map(MethodStyle::of)
+    }
+
+    /// Entries of the legend, the methods without a name as one: none of it.
+    fn entries(&self) -> Vec<Option<usize>> {
+        let others = (!self.unnamed.is_empty()).then_some(None);
+        self.named().into_iter().map(Some).chain(others).collect()
+    }
+
+    fn entry_name(&self, entry: Option<usize>) -> &str {
+        match entry {
+            Some(place) => self.methods.get(place).map_or("", String::as_str),
+            None => &self.unnamed_label,
+        }
     }
 
     fn beside(&self) -> usize {
@@ -176,27 +204,37 @@ impl MethodLines {
 
     /// Entries of the legend beside each other, and the width of each.
     fn legend_columns(&self) -> (usize, f64) {
-        let longest =
-            self.methods.iter().map(|name| name.chars().take(NAME_LETTERS).count()).max().unwrap_or(0);
+        let entries = self.entries();
+        let letters = |entry: &Option<usize>| self.entry_name(*entry).chars().take(NAME_LETTERS).count();
+        let longest = entries.iter().map(letters).max().unwrap_or(0);
         let entry = KEY + LETTER_WIDTH * longest as f64 + 10.0;
-        let columns = ((self.width() / entry).floor() as usize).clamp(1, self.methods.len().max(1));
+        let columns = ((self.width() / entry).floor() as usize).clamp(1, entries.len().max(1));
         (columns, self.width() / columns as f64)
     }
 
     fn legend_height(&self) -> f64 {
-        (LINE_HEIGHT + 4.0) * self.methods.len().div_ceil(self.legend_columns().0) as f64 + 8.0
+        (LINE_HEIGHT + 4.0) * self.entries().len().div_ceil(self.legend_columns().0) as f64 + 8.0
     }
 
     fn draw_legend<DB: DrawingBackend>(&self, on: &UnitArea<'_, DB>) -> Result<(), ReportError> {
         let (columns, width) = self.legend_columns();
-        for (place, name) in self.methods.iter().enumerate() {
+        for (place, entry) in self.entries().into_iter().enumerate() {
             let left = width * (place % columns) as f64 + 4.0;
             let middle = (LINE_HEIGHT + 4.0) * ((place / columns) as f64 + 0.5);
-            let ends = [on.px((left, middle)), on.px((left + KEY - 8.0, middle))];
-            let style = self.style(place);
-            style.line_of_width(on.area, on.pen, &ends, self.line_width(place))?;
-            style.mark(on.area, on.pen, on.px((left + 0.5 * (KEY - 8.0), middle)))?;
-            on.words(&shortened(name, NAME_LETTERS), INK, HPos::Left, (left + KEY, middle))?;
+            let (from, to) = ((left, middle), (left + KEY - 8.0, middle));
+            match entry.and_then(|method| Some((self.style(method)?, self.line_width(method)))) {
+                Some((style, line)) => {
+                    style.line_of_width(on.area, on.pen, &[on.px(from), on.px(to)], line)?;
+                    style.mark(on.area, on.pen, on.px((left + 0.5 * (KEY - 8.0), middle)))?;
+                }
+                None => on.line(from, to, UNNAMED, UNNAMED_WIDTH)?,
+            }
+            on.words(
+                &shortened(self.entry_name(entry), NAME_LETTERS),
+                INK,
+                HPos::Left,
+                (left + KEY, middle),
+            )?;
         }
         Ok(())
     }
@@ -226,11 +264,13 @@ impl MethodLines {
         Axis::around(&all, &kept, panel.unit, (0.0, 1.0))
     }
 
-    /// The lines of a panel with a point on that side of it.
+    /// The lines of a panel that have a name and a point on that side of it.
     fn beyond(&self, panel: &LinePanel, side: Place) -> Vec<usize> {
         let axis = self.axis(panel);
-        let is_there =
-            |line: &MethodLine| line.points.iter().flatten().any(|point| axis.place(point.value) == side);
+        let is_there = |line: &MethodLine| {
+            let is_beyond = |point: &LinePoint| axis.place(point.value) == side;
+            !self.unnamed.contains(&line.method) && line.points.iter().flatten().any(is_beyond)
+        };
         (0..panel.lines.len()).filter(|&place| is_there(&panel.lines[place])).collect()
     }
 
@@ -295,10 +335,10 @@ impl MethodLines {
         middle: f64,
     ) -> Result<(), ReportError> {
         let (line, axis) = (&panel.lines[place], self.axis(panel));
-        let style = self.style(line.method);
+        let Some(style) = self.style(line.method) else { return Ok(()) };
         style.mark(on.area, on.pen, on.px((ends.0 - 34.0, middle)))?;
         let down = if side == Place::Below { 1.0 } else { -1.0 };
-        on.arrow((ends.0 - 18.0, middle + 4.0 * down), (0.0, down), Some(style.colour()))?;
+        on.arrow((ends.0 - 18.0, middle + 4.0 * down), (0.0, down), style.colour())?;
         let mut free = f64::NEG_INFINITY;
         for (x, point) in self.x.iter().zip(&line.points) {
             let Some(point) = point.filter(|point| axis.place(point.value) == side) else { continue };
@@ -320,31 +360,33 @@ impl MethodLines {
         axis: &Axis,
         ends: (f64, f64),
     ) -> Result<(), ReportError> {
-        // The highlighted one last: above the others.
-        let mut order: Vec<(usize, &MethodLine)> = panel.lines.iter().enumerate().collect();
-        order.sort_by_key(|(_, line)| self.highlighted == Some(line.method));
-        let between = panel.lines.len().saturating_sub(1) as f64;
+        let (named, unnamed): (Vec<&MethodLine>, Vec<&MethodLine>) =
+            panel.lines.iter().partition(|line| !self.unnamed.contains(&line.method));
+        for line in unnamed {
+            for part in self.parts(line, axis, ends, 0.0) {
+                for pair in part.windows(2) {
+                    on.line((pair[0].0, pair[0].1), (pair[1].0, pair[1].1), UNNAMED, UNNAMED_WIDTH)?;
+                }
+                // A point with nothing beside it would not be seen.
+                if let [(x, y, _)] = part.as_slice() {
+                    on.line((x - 3.0, *y), (x + 3.0, *y), UNNAMED, UNNAMED_WIDTH)?;
+                }
+            }
+        }
+        let between = named.len().saturating_sub(1) as f64;
         let apart = (ALL_APART / between.max(1.0)).min(APART);
+        // The highlighted one last: above the others.
+        let mut order: Vec<(usize, &MethodLine)> = named.into_iter().enumerate().collect();
+        order.sort_by_key(|(_, line)| self.highlighted == Some(line.method));
         for (place, line) in order {
+            let Some(style) = self.style(line.method) else { continue };
             let shift = apart * (place as f64 - 0.5 * between);
-            let style = self.style(line.method);
-            let points: Vec<Option<(f64, f64, LinePoint)>> = self
-                .x
-                .iter()
-                .zip(&line.points)
-                .map(|(x, point)| match ((*point)?, axis.place((*point)?.value)) {
-                    (point, Place::Inside(y)) if !point.value.is_nan() => {
-                        Some((self.x_at(x.value, ends) + shift, y, point))
-                    }
-                    _ => None,
-                })
-                .collect();
-            // No line to a point that is beyond the panel, nor over one that is not there.
-            for run in points.split(Option::is_none).filter(|run| run.len() > 1) {
-                let path: Vec<(i32, i32)> = run.iter().flatten().map(|&(x, y, _)| on.px((x, y))).collect();
+            let parts = self.parts(line, axis, ends, shift);
+            for part in parts.iter().filter(|part| part.len() > 1) {
+                let path: Vec<(i32, i32)> = part.iter().map(|&(x, y, _)| on.px((x, y))).collect();
                 style.line_of_width(on.area, on.pen, &path, self.line_width(line.method))?;
             }
-            for &(x, y, point) in points.iter().flatten() {
+            for &(x, y, point) in parts.iter().flatten() {
                 if let Some([low, high]) = point.interval {
                     on.line((x, axis.at(low)), (x, axis.at(high)), style.colour().mix(0.8), 1.2)?;
                 }
@@ -352,6 +394,26 @@ impl MethodLines {
             }
         }
         Ok(())
+    }
+
+    /// Points of a line that are inside, where they lie: a part ends at a point that is beyond the panel or not there.
+    fn parts(
+        &self,
+        line: &MethodLine,
+        axis: &Axis,
+        ends: (f64, f64),
+        shift: f64,
+    ) -> Vec<Vec<(f64, f64, LinePoint)>> {
+        let at = |(x, point): (&SettingValue, &Option<LinePoint>)| {
+            let point = point.filter(|point| !point.value.is_nan())?;
+            match axis.place(point.value) {
+                Place::Inside(y) => Some((self.x_at(x.value, ends) + shift, y, point)),
+                _ => None,
+            }
+        };
+        let points: Vec<Option<(f64, f64, LinePoint)>> = self.x.iter().zip(&line.points).map(at).collect();
+        let parts = points.split(Option::is_none).map(|part| part.iter().flatten().copied().collect());
+        parts.filter(|part: &Vec<_>| !part.is_empty()).collect()
     }
 }
 

@@ -13,7 +13,7 @@
 //! ```
 //! use fedsi_report::figures::{DotPanel, DotRow, MethodDots, Unit};
 //!
-//! let row = |value: f64| DotRow { value: Some(value), interval: Some([value - 0.01, value + 0.01]), published: None };
+//! let row = |value: f64| DotRow { value: Some(value), interval: Some([value - 0.01, value + 0.01]) };
 //! let figure = MethodDots {
 //!     title: "Accuracy by method".to_owned(),
 //!     methods: vec!["FedAvg".to_owned(), "FedSI".to_owned()],
@@ -26,8 +26,8 @@
 //!         rows: vec![row(0.9), row(0.95)],
 //!     }],
 //!     columns: 1,
-//!     own_label: "mean and 95% interval".to_owned(),
-//!     published_label: "published".to_owned(),
+//!     dot_label: "mean and 95% interval".to_owned(),
+//!     hollow_label: "fewer than 5 seeds".to_owned(),
 //! };
 //! assert!(figure.svg()?.starts_with("<svg"));
 //! assert!(figure.about().contains("FedSI 95.00% (94.00% to 96.00%)"));

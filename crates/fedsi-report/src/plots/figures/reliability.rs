@@ -1,4 +1,4 @@
-//! Reliability diagrams in a grid: a row a method, a column a dataset.
+//! Reliability diagrams in a grid: a row a dataset, a column a method.
 
 use fedsi_metrics::ReliabilityBin;
 use plotters::coord::Shift;
@@ -15,23 +15,23 @@ use fedsi_data::shortened;
 /// Accuracy by confidence of some methods on some datasets, each over a histogram of its confidences.
 ///
 /// Gaps between accuracy and mean confidence are framed, and filled where the model is overconfident. Bins with fewer than 1% of
-/// the samples are faint: they show chance. With up to three datasets it is readable on a small screen.
+/// the samples are faint: they show chance. With up to three columns it is readable on a small screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReliabilityPanels {
     /// What the figure shows, in a few words: not drawn, but the title of the file.
     pub title: String,
-    /// Names of the columns, 1 to [`ReliabilityPanels::MOST_DATASETS`].
-    pub datasets: Vec<String>,
+    /// Names of the columns, 1 to [`ReliabilityPanels::MOST_COLUMNS`].
+    pub columns: Vec<String>,
     /// 1 to [`ReliabilityPanels::MOST_ROWS`].
     pub rows: Vec<ReliabilityRow>,
 }
 
-/// The diagrams of one method.
+/// The diagrams of one dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReliabilityRow {
-    /// The method.
+    /// The dataset.
     pub title: String,
-    /// A cell for each of the figure's datasets; none where it was not run.
+    /// A cell for each of the figure's columns; none where it was not run.
     pub cells: Vec<Option<ReliabilityCell>>,
 }
 
@@ -48,7 +48,7 @@ pub struct ReliabilityCell {
 }
 
 const LEGEND: f64 = 44.0;
-/// The method's name above its diagrams.
+/// The dataset's name above its diagrams.
 const ROW_TITLE: f64 = 26.0;
 /// A line of text above a diagram.
 const TEXT: f64 = 18.0;
@@ -67,23 +67,23 @@ const CELL: (f64, f64) = (140.0, 200.0);
 
 impl ReliabilityPanels {
     /// The most columns.
-    pub const MOST_DATASETS: usize = 6;
+    pub const MOST_COLUMNS: usize = 6;
     /// The most rows.
     pub const MOST_ROWS: usize = 5;
 
     /// The figure as the text of an SVG file.
     ///
     /// # Errors
-    /// [`ReportError::Drawing`] for numbers of datasets or rows that are not drawn, and for a row whose cells are not
-    /// those of the datasets.
+    /// [`ReportError::Drawing`] for numbers of columns or rows that are not drawn, and for a row whose cells are not
+    /// those of the columns.
     pub fn svg(&self) -> Result<String, ReportError> {
-        check_count(&self.title, self.datasets.len(), Self::MOST_DATASETS, "datasets")?;
+        check_count(&self.title, self.columns.len(), Self::MOST_COLUMNS, "columns")?;
         check_count(&self.title, self.rows.len(), Self::MOST_ROWS, "rows")?;
-        let expected = self.datasets.len();
+        let expected = self.columns.len();
         if let Some(row) = self.rows.iter().find(|row| row.cells.len() != expected) {
             let (title, cells) = (&row.title, row.cells.len());
             let found = format!(
-                "has {cells} cells in its row \"{title}\", expected one for each of {expected} datasets"
+                "has {cells} cells in its row \"{title}\", expected one for each of {expected} columns"
             );
             return Err(refused(&self.title, &found));
         }
@@ -94,10 +94,10 @@ impl ReliabilityPanels {
     #[must_use]
     pub fn about(&self) -> String {
         let rows = self.rows.iter().map(|row| {
-            let cells = self.datasets.iter().zip(&row.cells).filter_map(|(dataset, cell)| {
+            let cells = self.columns.iter().zip(&row.cells).filter_map(|(column, cell)| {
                 let cell = cell.as_ref()?;
                 let floor = cell.floor.map_or(String::new(), |floor| format!(" (floor {floor:.4})"));
-                Some(format!("{dataset} ECE {:.4}{floor}", cell.ece))
+                Some(format!("{column} ECE {:.4}{floor}", cell.ece))
             });
             format!("{}: {}", row.title, cells.collect::<Vec<_>>().join(", "))
         });
@@ -105,15 +105,15 @@ impl ReliabilityPanels {
     }
 
     fn cell_width(&self) -> f64 {
-        let columns = self.datasets.len().max(1) as f64;
+        let columns = self.columns.len().max(1) as f64;
         ((WIDTH - LEFT) / columns).clamp(CELL.0, CELL.1)
     }
 
     fn width(&self) -> f64 {
-        (LEFT + self.cell_width() * self.datasets.len() as f64).max(WIDTH)
+        (LEFT + self.cell_width() * self.columns.len() as f64).max(WIDTH)
     }
 
-    /// Lines of text above a diagram: the dataset, its ECE and, where any has one, the floor.
+    /// Lines of text above a diagram: the method, its ECE and, where any has one, the floor.
     fn lines_above(&self) -> f64 {
         let has_floor =
             self.rows.iter().flat_map(|row| row.cells.iter().flatten()).any(|cell| cell.floor.is_some());
@@ -183,10 +183,10 @@ impl ReliabilityPanels {
         on.line((0.0, top), (self.width(), top), LINE, 1.0)?;
         on.heading(&shortened(&row.title, 60), (4.0, top + 0.5 * ROW_TITLE))?;
         let diagram = top + ROW_TITLE + TEXT * self.lines_above();
-        for (column, (dataset, cell)) in self.datasets.iter().zip(&row.cells).enumerate() {
-            let left = LEFT + self.cell_width() * column as f64;
+        for (place, (column, cell)) in self.columns.iter().zip(&row.cells).enumerate() {
+            let left = LEFT + self.cell_width() * place as f64;
             let line = |place: f64| (left, top + ROW_TITLE + TEXT * (place + 0.5) - 3.0);
-            on.words(&shortened(dataset, 20), INK, HPos::Left, line(0.0))?;
+            on.words(&shortened(column, 22), INK, HPos::Left, line(0.0))?;
             let Some(cell) = cell else {
                 on.words("not run", SOFT, HPos::Left, line(1.0))?;
                 continue;
@@ -203,7 +203,7 @@ impl ReliabilityPanels {
         }
         let labels = diagram + DIAGRAM + GAP + HISTOGRAM + 12.0;
         let width = self.cell_width() - BETWEEN;
-        for column in 0..self.datasets.len() {
+        for column in 0..self.columns.len() {
             let middle = LEFT + self.cell_width() * column as f64 + 0.5 * width;
             if row.cells.get(column).is_some_and(Option::is_some) {
                 on.words("confidence", INK, HPos::Center, (middle, labels))?;

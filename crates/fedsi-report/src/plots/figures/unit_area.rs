@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::super::canvas::{INK, Pen, Plot, SOFT, failed, paper_svg, valid_xml};
+use super::super::canvas::{INK, Pen, Plot, failed, paper_svg, valid_xml};
 use super::super::method_style::LETTER_WIDTH;
 use crate::ReportError;
 
@@ -75,22 +75,19 @@ impl<DB: DrawingBackend> UnitArea<'_, DB> {
         self.area.draw(&Circle::new(self.px(at), self.pen.px(radius), colour.filled())).map_err(failed)
     }
 
-    /// A hollow diamond: what others have published.
-    pub(super) fn diamond(&self, (x, y): At) -> Result<(), ReportError> {
-        const REACH: f64 = 5.0;
-        let corners = [(x, y - REACH), (x + REACH, y), (x, y + REACH), (x - REACH, y), (x, y - REACH)]
-            .map(|corner| self.px(corner));
-        self.area.draw(&Polygon::new(corners.to_vec(), WHITE.filled())).map_err(failed)?;
-        self.area.draw(&PathElement::new(corners.to_vec(), self.pen.stroke(SOFT, 1.5))).map_err(failed)
+    /// A hollow dot.
+    pub(super) fn circle(&self, at: At, radius: f64, colour: RGBColor) -> Result<(), ReportError> {
+        self.area.draw(&Circle::new(self.px(at), self.pen.px(radius), WHITE.filled())).map_err(failed)?;
+        let edge = self.pen.stroke(colour, 1.5);
+        self.area.draw(&Circle::new(self.px(at), self.pen.px(radius), edge)).map_err(failed)
     }
 
-    /// A triangle with its tip at a place, pointing that way (each of -1, 0, 1): a value lies beyond. A hollow one has no
-    /// colour of its own.
+    /// A triangle with its tip at a place, pointing that way (each of -1, 0, 1): a value lies beyond.
     pub(super) fn arrow(
         &self,
         (x, y): At,
         (dx, dy): (f64, f64),
-        colour: Option<RGBColor>,
+        colour: RGBColor,
     ) -> Result<(), ReportError> {
         const LENGTH: f64 = 8.0;
         const HALF: f64 = 4.5;
@@ -99,11 +96,7 @@ impl<DB: DrawingBackend> UnitArea<'_, DB> {
         let corners =
             [tip, (base.0 - HALF * dy, base.1 + HALF * dx), (base.0 + HALF * dy, base.1 - HALF * dx), tip];
         let corners: Vec<(i32, i32)> = corners.map(|corner| self.px(corner)).into();
-        self.area.draw(&Polygon::new(corners.clone(), colour.unwrap_or(WHITE).filled())).map_err(failed)?;
-        if colour.is_none() {
-            self.area.draw(&PathElement::new(corners, self.pen.stroke(SOFT, 1.5))).map_err(failed)?;
-        }
-        Ok(())
+        self.area.draw(&Polygon::new(corners, colour.filled())).map_err(failed)
     }
 
     pub(super) fn heading(&self, words: &str, at: At) -> Result<(), ReportError> {

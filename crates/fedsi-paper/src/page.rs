@@ -219,7 +219,7 @@ fn beside_the_paper(plan: &Plan, all: &[SettingCells<'_>]) -> String {
         text.push_str("The paper's figure prints no numeric values that could stand beside ours.\n");
         return text;
     }
-    let _ = write!(text, "{NOT_COMPARABLE} More in [docs/reproduction.md](../../docs/reproduction.md).\n");
+    let _ = writeln!(text, "{NOT_COMPARABLE} More in [docs/reproduction.md](../../docs/reproduction.md).");
     // A table for all settings where there is one score, else one for each.
     let groups = all.chunks(if scores.len() == 1 { all.len().max(1) } else { 1 });
     for table in groups.filter_map(|group| published_table(group, scores)) {

@@ -6,7 +6,7 @@ use crate::cells::{Comparison, SettingCells, by_title, is_higher_better, range};
 use crate::entry::REFERENCE;
 use crate::setting::Variation;
 use crate::tables::{minus_interval, p_equals, signed};
-use crate::text::number;
+use crate::text::{number, score_title};
 
 /// Who is best by a score under a setting, by how much, and how sure that is. None where FedSI has not been run.
 #[must_use]
@@ -50,7 +50,9 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let name_of_ours = name(reference);
     let claim = match (place, comparison) {
         (0, Comparison::Worse) => format!("**{name_of_ours} is best{of_whom}**"),
-        (0, Comparison::Tied) => format!("**{name_of_ours} has the best mean{of_whom}, not significantly**"),
+        (0, Comparison::Tied) => {
+            format!("**{name_of_ours} has the best mean{of_whom}**, not significantly ahead")
+        }
         (0, _) => format!("**{name_of_ours} has the best mean{of_whom}**, not tested"),
         (_, Comparison::Tied) => format!("**{name_of_ours} is not significantly behind the best{of_whom}**"),
         (_, Comparison::Better) => format!("**{name_of_ours} is behind**, {}", rank()),
@@ -85,7 +87,12 @@ pub fn on_common_seeds(cells: &SettingCells<'_>, score: &str) -> Option<String> 
     }
     parts[0].push_str(&format!(" of {}", ranked.len()));
     let seeds = if first == last { format!("seed {first}") } else { format!("seeds {first} to {last}") };
-    Some(format!("on {seeds}, which all {} rows have: {}", ranked.len(), parts.join("; ")))
+    Some(format!(
+        "{} on {seeds}, which all {} rows have: {}",
+        score_title(score),
+        ranked.len(),
+        parts.join("; ")
+    ))
 }
 
 /// 1st, 2nd, 3rd, 4th.

@@ -98,7 +98,7 @@ fn words_follow_the_test() {
     );
     assert!(behind.contains("FedSI minus it: -6.00"), "{behind}");
     let tied = found(vec![runs("fedsi", 0.9501, 1e-3), runs("fedavg", 0.95, -2e-3)]).unwrap();
-    assert!(tied.starts_with("**FedSI (calibrated) has the best mean, not significantly**"), "{tied}");
+    assert!(tied.starts_with("**FedSI (calibrated) has the best mean**, not significantly ahead"), "{tied}");
     let other = found(vec![runs("fedsi", 0.95, 1e-3), runs("fedavg", 0.9501, -2e-3)]).unwrap();
     assert!(other.starts_with("**FedSI (calibrated) is not significantly behind the best**"), "{other}");
 }
@@ -186,7 +186,7 @@ fn where_both_profiles_stand_on_the_seeds_that_all_have() {
     assert_eq!(
         of_all(all, say).as_deref(),
         Some(
-            "on seed 101, which all 3 rows have: FedSI (calibrated) 96.00%, 2nd of 3; FedSI (paper) 86.00%, 3rd"
+            "accuracy % on seed 101, which all 3 rows have: FedSI (calibrated) 96.00%, 2nd of 3; FedSI (paper) 86.00%, 3rd"
         )
     );
     let other_rounds = vec![run("fedavg", 101, 200, 0.97)];

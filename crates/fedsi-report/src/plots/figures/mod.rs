@@ -37,6 +37,7 @@
 mod axis;
 mod dots;
 mod lines;
+mod lines_drawing;
 mod reliability;
 #[cfg(test)]
 mod tests;

@@ -216,7 +216,10 @@ fn beside_the_paper(plan: &Plan, all: &[SettingCells<'_>]) -> String {
         return text;
     }
     if scores.is_empty() {
-        text.push_str("The paper's figure prints no numeric values that could stand beside ours.\n");
+        text.push_str(
+            "The paper's figure prints no numeric values that could stand beside ours. What it concludes from it, and whether that holds \
+             here: [docs/reproduction.md](../../docs/reproduction.md#what-holds-and-what-does-not).\n",
+        );
         return text;
     }
     let _ = writeln!(text, "{NOT_COMPARABLE} More in [docs/reproduction.md](../../docs/reproduction.md).");

@@ -152,6 +152,18 @@ impl<'a> SettingCells<'a> {
         range(&rounds, "round").filter(|_| differ)
     }
 
+    /// Whether a row has runs.
+    #[must_use]
+    pub fn has_runs(&self, row: usize) -> bool {
+        !self.rows[row].records.is_empty()
+    }
+
+    /// Whether a row belongs into a figure beside FedSI: one of other rounds would mislead. All do where FedSI has no runs.
+    #[must_use]
+    pub fn is_drawn(&self, row: usize) -> bool {
+        self.reference().is_none_or(|reference| self.rows[row].rounds == self.rows[reference].rounds)
+    }
+
     /// What the runs of nearly every row lack of the protocol, where it is the same for all of them: for the head of a column.
     /// The pooled network, whose rounds are others, has no say.
     #[must_use]

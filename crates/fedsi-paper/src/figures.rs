@@ -60,14 +60,16 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
     for score in scores {
         for cells in run {
             let row = |row: usize| {
-                let values = cells.values(row, score);
+                if !cells.is_drawn(row) {
+                    return DotRow::default();
+                }
                 DotRow {
                     value: cells.spread(row, score).map(|spread| spread.mean),
-                    interval: interval(&values),
+                    interval: interval(&cells.values(row, score)),
                 }
             };
             panels.push(DotPanel {
-                title: panel_title(cells, &cells.setting.title),
+                title: drawn_title(cells),
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lower_is_better: !is_higher_better(score),
@@ -87,6 +89,16 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
     };
     Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
+}
+
+/// A name of the setting, and the rounds of the rows that are drawn where they are not those of the protocol.
+fn drawn_title(cells: &SettingCells<'_>) -> String {
+    let title = &cells.setting.title;
+    match cells.reference().and_then(|row| cells.rows[row].rounds) {
+        Some(rounds) if rounds != cells.setting.rounds => format!("{title}, {rounds} rounds"),
+        Some(_) => title.clone(),
+        None => panel_title(cells, title),
+    }
 }
 
 /// A name of the setting, and the rounds of its runs where they are not those of the protocol.
@@ -169,7 +181,8 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
 
 fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, PaperError> {
     let cell = |cells: &SettingCells<'_>, id: &str| {
-        let place = cells.rows.iter().position(|row| row.entry.id == id)?;
+        let place =
+            cells.rows.iter().position(|row| row.entry.id == id).filter(|&row| cells.is_drawn(row))?;
         let row = &cells.rows[place];
         let pooled = pooled_bins(row.records.iter().map(|run| run.bins.as_slice()));
         let bins = pooled.iter().enumerate().map(|(place, &(count, confidence, accuracy))| {
@@ -191,7 +204,7 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
         return Ok(Vec::new());
     }
     let row = |cells: &&SettingCells<'_>| ReliabilityRow {
-        title: panel_title(cells, &cells.setting.title),
+        title: drawn_title(cells),
         cells: entries.iter().map(|entry| cell(cells, entry.id)).collect(),
     };
     let figure = ReliabilityPanels {

@@ -82,6 +82,12 @@ pub fn page(
         // Every value is in the table, and in the file for those who do not see it.
         let _ = write!(text, "\n![{}]({})\n", experiment.title(), figure.file);
     }
+    let is_left_out = |cells: &SettingCells<'_>| {
+        (0..cells.rows.len()).any(|row| cells.has_runs(row) && !cells.is_drawn(row))
+    };
+    if all.iter().any(is_left_out) {
+        text.push_str("\nDrawn are the rows with as many rounds as FedSI (calibrated); the table has all.\n");
+    }
     text.push_str("\n## Results\n\n");
     text.push_str(MARKS);
     text.push('\n');

@@ -64,6 +64,7 @@ def compare_methods(
     columns: list[str] | None,
     tune: bool | None,
     tune_rounds: int | None,
+    tune_finalists: int | None,
     jobs: int,
     out: str | PathLike[str] | None,
     overwrite: bool,

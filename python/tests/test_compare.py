@@ -120,6 +120,8 @@ def test_errors(comparison: fedsi.Comparison, settings: dict, tmp_path: Path) ->
     refused(InputError, "overwrite needs a folder", METHODS, 1, out=False, overwrite=True)
     refused(ConfigError, "not among the methods", METHODS, 1, reference="fedsi")
     refused(ConfigError, "tune_rounds", METHODS, 1, tune_rounds=3)
+    refused(ConfigError, "tune_finalists", METHODS, 1, tune_finalists=3)
+    refused(InputError, "tune_finalists: expected a whole number", METHODS, 1, tune=True, tune_finalists=-1)
     refused(ConfigError, "unknown column", METHODS, 1, columns=["nothing"])
     refused(FolderError, "other settings.*overwrite=True", METHODS, 1, out=comparison.folder, rounds=2)
     assert not (tmp_path / "none").exists()

@@ -58,7 +58,7 @@ pub fn compare(
     }
     let files = FileDigests::default();
     let any_missing = any_missing(&planned, &path, spec.force, &undecided, &files)?;
-    let tuning = spec.tune.then(|| protocol(&base, spec.tune_rounds));
+    let tuning = spec.tune.then(|| protocol(&base, spec.tune_rounds, spec.tune_finalists));
     let data = DataCache::default();
     if any_missing {
         check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;

@@ -48,14 +48,26 @@ pub struct Comparison {
 /// How values were tuned: the same for every method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuningProtocol {
-    /// Rounds of a trial.
+    /// Rounds of a trial of the search.
     pub rounds: usize,
+    /// The trials for all rounds of a run that decide after the search, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalists: Option<Finalists>,
     /// The seed of every trial.
     pub seed: u64,
     /// The share of clients' training data that trials were scored on and did not learn from.
     pub held_out: f64,
     /// What decided: the score, lower is better.
     pub score: String,
+}
+
+/// What is tried for all rounds of a run after a search by shorter trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finalists {
+    /// The best trials of the search; the settings before it are tried beside them.
+    pub count: usize,
+    /// Rounds.
+    pub rounds: usize,
 }
 
 /// One method.
@@ -132,6 +144,9 @@ pub struct Failure {
 pub struct Trial {
     /// The values tried, by key.
     pub values: BTreeMap<String, f64>,
+    /// Its rounds, where they are not those of the search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<usize>,
     /// Mean negative log likelihood of personal models on held-out training data; null where the trial failed.
     pub held_out_nll: Option<f64>,
     /// Every score on that data.

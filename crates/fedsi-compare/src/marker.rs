@@ -22,6 +22,9 @@ pub(crate) fn marker(spec: &CompareSpec<'_>, base: &Checked, seeds: &[u64]) -> T
     if let Some(rounds) = spec.tune_rounds {
         set("tune_rounds", whole(rounds));
     }
+    if let Some(count) = spec.tune_finalists {
+        set("tune_finalists", whole(count));
+    }
     if !spec.columns.is_empty() {
         set("columns", texts(&mut spec.columns.iter().cloned()));
     }

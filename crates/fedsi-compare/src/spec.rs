@@ -24,6 +24,9 @@ pub struct CompareSpec<'a> {
     pub tune: bool,
     /// Rounds of a trial, where not a quarter of a run's.
     pub tune_rounds: Option<usize>,
+    /// The best trials that are made again for all rounds of a run, the settings before the search beside them; 2 where nothing
+    /// is said, 0 for none.
+    pub tune_finalists: Option<usize>,
     /// Runs side by side; 0: as many as cores and memory allow.
     pub jobs: usize,
     /// The folder; `runs/compare-DATASET-SIZE` where none is given.

@@ -140,8 +140,11 @@ impl Comparison {
             notes.push("external: another tool's predictions of the same test rows".to_owned());
         }
         if let Some(tuning) = &self.tuning {
+            let finalists = tuning.finalists.map_or_else(String::new, |finalists| {
+                format!(", then the best {} and the defaults {} rounds", finalists.count, finalists.rounds)
+            });
             notes.push(format!(
-                "tuned for every method on {:.0}% of the training data, held out: {} rounds, seed {}",
+                "tuned for every method on {:.0}% of the training data, held out: {} rounds{finalists}, seed {}",
                 100.0 * tuning.held_out,
                 tuning.rounds,
                 tuning.seed

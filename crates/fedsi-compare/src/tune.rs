@@ -7,10 +7,14 @@
 //! each run chooses for itself on data set aside is on for all of them alike (`COMMON`). A trial trains without the held-out share of
 //! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
 //! likelihood on that share. Test data is never used.
+//!
+//! Trials are shorter than runs, and what is best after few rounds need not be best after many: higher learning rates and less
+//! regularisation look better early. So the best trials, and the settings before the search, are made again for all rounds of a
+//! run (`Finalists`), and these decide. As many for every method.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+mod search;
+
+use std::path::Path;
 use std::time::Instant;
 
 use fedsi_fl::cost::WorkEstimate;
@@ -19,16 +23,19 @@ use fedsi_fl::scores::Scores;
 use fedsi_fl::{Checked, Config};
 use fedsi_run::settings::{DataPaths, result_settings};
 use fedsi_run::{ComputeDevice, RunError};
-use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::CompareError;
-use crate::comparison::{Trial, TuningProtocol};
+use crate::comparison::{Finalists, Trial, TuningProtocol};
 use crate::plan::{Settings, identity};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
+use search::{GridSearch, TrialCache, Values};
 
 /// The share of training data that trials are scored on, where the config holds nothing out.
 const HELD_OUT: f64 = 0.2;
+
+/// The best trials that are made again for all rounds, beside the settings before the search.
+const FINALISTS: usize = 2;
 
 /// The first key of every method.
 const RATE: &str = "training.learning_rate";
@@ -47,7 +54,7 @@ pub fn grid(method: &Method) -> Vec<(&'static str, Vec<f64>)> {
 }
 
 /// What all methods that are tuned have in common, and these values; nothing where nothing is tuned.
-fn with_common(values: &BTreeMap<String, f64>) -> Vec<(&str, Value)> {
+fn with_common(values: &Values) -> Vec<(&str, Value)> {
     let common = COMMON.iter().filter(|_| !values.is_empty());
     let common = common.map(|&(key, value)| (key, Value::String(value.to_owned())));
     common.chain(values.iter().map(|(key, &value)| (key.as_str(), Value::Float(value)))).collect()
@@ -57,7 +64,7 @@ fn with_common(values: &BTreeMap<String, f64>) -> Vec<(&str, Value)> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TunedValues {
     /// Chosen values, by key.
-    pub(crate) values: BTreeMap<String, f64>,
+    pub(crate) values: Values,
     /// Every trial, in order.
     pub(crate) trials: Vec<Trial>,
 }
@@ -70,11 +77,14 @@ impl TunedValues {
 }
 
 /// How all methods are tuned: with `rounds` as asked for, or a quarter of a run's and at least ten, never more than
-/// a run's.
-pub(crate) fn protocol(config: &Config, rounds: Option<usize>) -> TuningProtocol {
+/// a run's; then so many `finalists` for a run's rounds, none where trials have as many.
+pub(crate) fn protocol(config: &Config, rounds: Option<usize>, finalists: Option<usize>) -> TuningProtocol {
     let fraction = config.validation.fraction;
+    let rounds = rounds.unwrap_or_else(|| (config.rounds / 4).max(10).min(config.rounds));
+    let count = if rounds < config.rounds { finalists.unwrap_or(FINALISTS) } else { 0 };
     TuningProtocol {
-        rounds: rounds.unwrap_or_else(|| (config.rounds / 4).max(10).min(config.rounds)),
+        rounds,
+        finalists: (count > 0).then_some(Finalists { count, rounds: config.rounds }),
         seed: config.seed,
         held_out: if fraction > 0.0 { fraction } else { HELD_OUT },
         score: "nll".to_owned(),
@@ -95,30 +105,12 @@ pub(crate) struct Tuner<'a> {
     pub(crate) threads: usize,
 }
 
-/// The settings of a method's trials, and what was tried.
-struct GridSearch {
-    method: &'static Method,
-    grid: Vec<(&'static str, Vec<f64>)>,
-    values: BTreeMap<String, f64>,
-    cache: Mutex<TrialCache>,
-    file: PathBuf,
-}
-
-/// `tune/METHOD.json`: trials that need not be repeated.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct TrialCache {
-    /// The settings that all of them have, without the keys that are tuned.
-    settings: String,
-    /// SHA-256 of the files that the trials read; not said by 0.1.
-    #[serde(default)]
-    data: Option<Vec<String>>,
-    trials: Vec<Trial>,
-}
-
 /// One trial to be made.
 struct Job<'a> {
     search: &'a GridSearch,
-    values: BTreeMap<String, f64>,
+    values: Values,
+    /// Rounds, where they are not those of the search.
+    rounds: Option<usize>,
     config: Checked,
     work: WorkEstimate,
     name: String,
@@ -126,9 +118,9 @@ struct Job<'a> {
 
 impl Tuner<'_> {
     /// The settings of a trial.
-    fn config(&self, method: &Method, values: &BTreeMap<String, f64>) -> Result<Checked, CompareError> {
+    fn config(&self, method: &Method, values: &Values, rounds: usize) -> Result<Checked, CompareError> {
         let mut all = with_common(values);
-        all.push(("rounds", Value::Integer(i64::try_from(self.protocol.rounds).unwrap_or(i64::MAX))));
+        all.push(("rounds", Value::Integer(i64::try_from(rounds).unwrap_or(i64::MAX))));
         all.push(("validation.fraction", Value::Float(self.protocol.held_out)));
         all.extend(identity(method, self.protocol.seed));
         Ok((self.settings)(&all)?)
@@ -136,12 +128,12 @@ impl Tuner<'_> {
 
     /// A method before its first trial, with those an earlier process made under the same settings.
     fn search(&self, method: &'static Method) -> Result<GridSearch, CompareError> {
-        let config = self.config(method, &BTreeMap::new())?;
+        let config = self.config(method, &Values::new(), self.protocol.rounds)?;
         let grid = grid(method);
         let mut table = Table::try_from(result_settings(&config, DataPaths::Compare))
             .map_err(|error| CompareError::content(self.folder, &error))?;
         let start = |&(key, _): &(&str, _)| Some((key.to_owned(), take(&mut table, key)?.as_float()?));
-        let values = grid.iter().filter_map(start).collect();
+        let start = grid.iter().filter_map(start).collect();
         let file = self.folder.join("tune").join(format!("{}.json", method.name));
         let settings = table.to_string();
         let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -156,7 +148,7 @@ impl Tuner<'_> {
             cache.settings == settings && (data.is_none() || cache.data.is_none() || cache.data == data)
         };
         let cache = remembered.filter(same).unwrap_or(TrialCache { settings, data, trials: Vec::new() });
-        Ok(GridSearch { method, grid, values, cache: Mutex::new(cache), file })
+        Ok(GridSearch::new(method, grid, start, cache, file))
     }
 
     /// Tunes every method: one key after the other, the trials of all methods for a key side by side.
@@ -165,33 +157,47 @@ impl Tuner<'_> {
             methods.iter().map(|method| self.search(method)).collect::<Result<Vec<_>, CompareError>>()?;
         let keys = searches.iter().map(|search| search.grid.len()).max().unwrap_or(0);
         for key in 0..keys {
-            self.try_all(&searches, key)?;
+            self.try_all(&searches, "tuning", None, |search| search.candidates(key))?;
             for search in &mut searches {
                 search.choose(key);
             }
         }
-        Ok(searches.into_iter().map(GridSearch::into_tuned).collect())
+        if let Some(Finalists { count, rounds }) = self.protocol.finalists {
+            self.try_all(&searches, "tuning, all rounds", Some(rounds), |search| search.finalists(count))?;
+            for search in &mut searches {
+                search.choose_finalist(count, rounds);
+            }
+        }
+        let tuned = searches.into_iter().map(GridSearch::finish);
+        Ok(tuned.map(|(values, trials)| TunedValues { values, trials }).collect())
     }
 
-    /// Makes the trials of every method's `key`-th key that are not remembered.
-    fn try_all(&self, searches: &[GridSearch], key: usize) -> Result<(), CompareError> {
+    /// Makes the trials of every method that are not remembered; for `rounds`, where they are not those of the search.
+    fn try_all(
+        &self,
+        searches: &[GridSearch],
+        stage: &str,
+        rounds: Option<usize>,
+        candidates: impl Fn(&GridSearch) -> Vec<Values>,
+    ) -> Result<(), CompareError> {
         let (mut jobs, mut reused) = (Vec::new(), 0);
         for search in searches {
-            for values in search.candidates(key) {
-                if search.known(&values).is_some() {
+            for values in candidates(search) {
+                if search.known(&values, rounds).is_some() {
                     reused += 1;
                     continue;
                 }
-                let config = self.config(search.method, &values)?;
+                let config = self.config(search.method, &values, rounds.unwrap_or(self.protocol.rounds))?;
                 let clients = self.data.open(&config)?.federation.clients();
-                let shown = search.grid[key].0;
-                let name = format!("{} {shown}={}", search.method.name, values[shown]);
-                jobs.push(Job { search, values, work: WorkEstimate::of(&config, clients), config, name });
+                let shown: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let name = format!("{} {}", search.method.name, shown.join(" "));
+                let work = WorkEstimate::of(&config, clients);
+                jobs.push(Job { search, values, rounds, work, config, name });
             }
         }
-        jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(self.protocol.rounds)));
-        let units = jobs.iter().map(|job| job.work.total(self.protocol.rounds)).sum();
-        self.observer.stage("tuning", jobs.len(), reused, units);
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(job.config.rounds)));
+        let units = jobs.iter().map(|job| job.work.total(job.config.rounds)).sum();
+        self.observer.stage(stage, jobs.len(), reused, units);
         let outcomes = pool::run_jobs(
             &jobs,
             self.workers,
@@ -212,6 +218,7 @@ impl Tuner<'_> {
                 self.observer.finished(&job.name, failure.as_deref().map_or(Ok(()), Err));
                 let trial = Trial {
                     values: job.values.clone(),
+                    rounds: job.rounds,
                     held_out_nll: nll,
                     held_out: scores.filter(|_| nll.is_some()),
                     seconds: begun.elapsed().as_secs_f64(),
@@ -235,7 +242,7 @@ impl Tuner<'_> {
 
     /// Trains with the held-out share left out, and scores personal models on it.
     fn trial(&self, job: &Job<'_>, threads: usize) -> Result<Scores, RunError> {
-        let config = job.config.clone().with_threads(threads);
+        let config = job.config.clone().with_threads(threads).without_round_scores();
         let device = ComputeDevice::open(config.device)?;
         let mut simulation = device.simulation(&config, self.data.open(&config)?.federation)?;
         for _ in 0..config.rounds {
@@ -252,65 +259,6 @@ impl Tuner<'_> {
     }
 }
 
-impl GridSearch {
-    /// The values to try for a key, the others as they were chosen or stand in the config.
-    fn candidates(&self, key: usize) -> Vec<BTreeMap<String, f64>> {
-        let Some((name, values)) = self.grid.get(key) else { return Vec::new() };
-        let with = |&value: &f64| {
-            let mut all = self.values.clone();
-            all.insert((*name).to_owned(), value);
-            all
-        };
-        values.iter().map(with).collect()
-    }
-
-    fn known(&self, values: &BTreeMap<String, f64>) -> Option<Trial> {
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.trials.iter().find(|trial| trial.values == *values).cloned()
-    }
-
-    /// Writes a trial down at once: a killed process repeats at most what it was at.
-    fn remember(&self, trial: Trial) -> Result<(), CompareError> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.trials.push(trial);
-        let text = serde_json::to_string_pretty(&*cache)
-            .map_err(|error| CompareError::content(&self.file, &error))?;
-        if let Some(folder) = self.file.parent() {
-            std::fs::create_dir_all(folder).map_err(CompareError::write(folder))?;
-        }
-        Ok(fedsi_run::write_whole(&self.file, text.as_bytes())?)
-    }
-
-    /// Takes the value with the lowest score, what stands among them where it was tried; of equals the first; where all
-    /// failed, what stands remains.
-    fn choose(&mut self, key: usize) {
-        let Some(&(name, _)) = self.grid.get(key) else { return };
-        let tried = std::iter::once(self.values.clone()).filter(|values| values.contains_key(name));
-        let scored = tried.chain(self.candidates(key)).filter_map(|values| {
-            let score = self.known(&values)?.held_out_nll?;
-            Some((score, values[name]))
-        });
-        match scored.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((_, value)) => {
-                self.values.insert(name.to_owned(), value);
-            }
-            None => tracing::warn!("{}: every trial of {name} failed, it stays as it is", self.method.name),
-        }
-    }
-
-    /// The trials in the order of the grid's values, whichever was ready first.
-    fn into_tuned(self) -> TunedValues {
-        let mut trials = self.cache.into_inner().unwrap_or_else(PoisonError::into_inner).trials;
-        trials.sort_by(|a, b| {
-            let values = |trial: &Trial| -> Vec<f64> {
-                self.grid.iter().filter_map(|(key, _)| trial.values.get(*key).copied()).collect()
-            };
-            values(a).partial_cmp(&values(b)).unwrap_or(std::cmp::Ordering::Equal)
-        });
-        TunedValues { values: self.values, trials }
-    }
-}
-
 /// Removes a dotted key from a table.
 fn take(table: &mut Table, key: &str) -> Option<Value> {
     match key.split_once('.') {
@@ -321,6 +269,8 @@ fn take(table: &mut Table, key: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use fedsi_data::Size;
     use fedsi_fl::config::Overrides;
@@ -373,8 +323,13 @@ mod tests {
         let mut config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
         for (rounds, wanted, expected) in [(60, None, 15), (20, None, 10), (4, None, 4), (60, Some(3), 3)] {
             config.rounds = rounds;
-            assert_eq!(protocol(&config, wanted).rounds, expected);
+            assert_eq!(protocol(&config, wanted, None).rounds, expected);
         }
-        assert_eq!(protocol(&config, None).held_out, 0.2);
+        assert_eq!(protocol(&config, None, None).held_out, 0.2);
+        let finalists = |rounds, wanted| protocol(&config, rounds, wanted).finalists;
+        assert_eq!(finalists(None, None), Some(Finalists { count: 2, rounds: 60 }));
+        assert_eq!(finalists(Some(3), Some(1)), Some(Finalists { count: 1, rounds: 60 }));
+        assert_eq!(finalists(Some(60), Some(1)), None, "trials have all rounds as it is");
+        assert_eq!(finalists(None, Some(0)), None);
     }
 }

@@ -80,6 +80,7 @@ fn comparison(scratch: &Path, methods: &str, of: &(dyn Fn(&str) -> Config + Sync
         reference: None,
         tune: false,
         tune_rounds: None,
+        tune_finalists: None,
         jobs: 1,
         out: Some(scratch.join("compare")),
         force: false,

@@ -38,8 +38,8 @@ const PATHS: [&str; 5] =
 /// Runs the methods over the seeds, or what of that is missing in the folder, and sums up. Returns the folder.
 /// `observer` is called with `("stage" | "advanced" | "started" | "finished", name, number, number)`.
 #[pyfunction]
-#[pyo3(signature = (config, settings, *, methods, seeds, reference, with_, columns, tune, tune_rounds, jobs, out,
-    overwrite, observer))]
+#[pyo3(signature = (config, settings, *, methods, seeds, reference, with_, columns, tune, tune_rounds,
+    tune_finalists, jobs, out, overwrite, observer))]
 #[allow(clippy::too_many_arguments)] // the flags of `fedsi compare`, by their names
 fn compare_methods(
     py: Python<'_>,
@@ -52,6 +52,7 @@ fn compare_methods(
     columns: Option<Vec<String>>,
     tune: Option<bool>,
     tune_rounds: Option<usize>,
+    tune_finalists: Option<usize>,
     jobs: usize,
     out: Option<PathBuf>,
     overwrite: bool,
@@ -66,9 +67,13 @@ fn compare_methods(
     }
     let tune = tune.or(section.tune).unwrap_or(false);
     let tune_rounds = tune_rounds.or(section.tune_rounds);
+    let tune_finalists = tune_finalists.or(section.tune_finalists);
     let reference = reference.or_else(|| section.reference.clone());
     if tune_rounds == Some(0) || (tune_rounds.is_some() && !tune) {
         return Err(Kind::Config.error("tune_rounds: expected 1 or more, together with tune=True"));
+    }
+    if tune_finalists.is_some() && !tune {
+        return Err(Kind::Config.error("tune_finalists: expected together with tune=True"));
     }
     let with = with_.unwrap_or_else(|| section.with());
     let with = with.iter().map(|text| ExternalMethod::parse(text)).collect::<Result<_, _>>();
@@ -81,6 +86,7 @@ fn compare_methods(
         reference: reference.as_deref(),
         tune,
         tune_rounds,
+        tune_finalists,
         jobs,
         out,
         force: overwrite,

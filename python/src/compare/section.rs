@@ -13,6 +13,7 @@ pub(super) struct Section {
     pub(super) reference: Option<String>,
     pub(super) tune: Option<bool>,
     pub(super) tune_rounds: Option<usize>,
+    pub(super) tune_finalists: Option<usize>,
     columns: Option<Names>,
     with: Option<Names>,
     /// What fedsi itself wrote down of a comparison: nothing to go by.

@@ -38,7 +38,7 @@ pub use summary::{LaplaceSummary, PosteriorKind, PosteriorSummary};
 pub use test_scores::{Scored, TestScores};
 pub use train::{Trained, Validation, WorkSeconds};
 
-use crate::config::{Config, ConfigError, Temperature, TrainingConfig};
+use crate::config::{ConfigError, Temperature, TrainingConfig};
 use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::network::{ClientNetwork, NativeNetwork};
 use crate::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
@@ -64,6 +64,8 @@ pub struct Client {
     /// Standard deviation of regression noise; 0: estimated from the residuals.
     observation_noise: f64,
     held_out_share: f64,
+    /// Whether held-out data is scored in every round, and not only when it is asked for.
+    scores_rounds: bool,
     set_aside_share: f64,
     temperature: Temperature,
     /// Whether the run hides clients, so that what is scored on a client's data stays with it.
@@ -91,7 +93,7 @@ impl Client {
     /// # Errors
     /// A selection rule that is not among the rules.
     pub fn new(
-        config: &Config,
+        config: &Checked,
         procedure: Procedure,
         network: Arc<dyn ClientNetwork>,
         task: Task,
@@ -115,6 +117,7 @@ impl Client {
             training: config.training.clone(),
             observation_noise: config.model.observation_noise,
             held_out_share: config.validation.fraction,
+            scores_rounds: config.scores_rounds(),
             set_aside_share: config.calibration.fraction,
             temperature: config.calibration.temperature,
             is_private: config.privacy.is_on(),

@@ -111,7 +111,7 @@ impl Client {
         if !kept.is_finite() {
             return Err(ClientError::PersonalPartDiverged);
         }
-        let validation = if data.held_out.count > 0 {
+        let validation = if self.scores_rounds && data.held_out.count > 0 {
             let model = self.single_model(client, result.parameters.clone(), data)?;
             Some(self.validate(&model, &data.held_out)?)
         } else {

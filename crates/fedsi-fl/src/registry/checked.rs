@@ -27,6 +27,7 @@ pub struct Checked {
     method: Method,
     dataset: Arc<dyn Dataset>,
     rules: Rules,
+    scores_rounds: bool,
 }
 
 impl Deref for Checked {
@@ -46,7 +47,7 @@ impl Checked {
     ) -> Result<Self, ConfigError> {
         config.check_values()?;
         config.method_settings.check(method.settings)?;
-        let checked = Self { config, method, dataset, rules };
+        let checked = Self { config, method, dataset, rules, scores_rounds: true };
         checked.check_procedure(&checked.tuned_procedure()?)?;
         if let Some(form) = checked.dataset.form() {
             checked.network(form.input_shape, form.task)?;
@@ -181,6 +182,19 @@ impl Checked {
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.config.threads = threads;
         self
+    }
+
+    /// The same run without scores of held-out data in every round: they cost more than the training where predictions average
+    /// over draws, and nobody reads them where only the end counts. No other result changes.
+    #[must_use]
+    pub fn without_round_scores(mut self) -> Self {
+        self.scores_rounds = false;
+        self
+    }
+
+    /// Whether participants are scored on the data they hold out in every round.
+    pub(crate) const fn scores_rounds(&self) -> bool {
+        self.scores_rounds
     }
 
     /// The network for inputs of this shape: the body, and a head with an output for each class or target.

@@ -68,8 +68,8 @@ mod tests {
     use fedsi_data::{Federation, Samples, Scaling, Size, Split, Task};
 
     use super::*;
-    use crate::Config;
     use crate::methods::METHODS;
+    use crate::{Checked, Config};
 
     /// Counts who asks for test samples.
     struct Guarded(Box<dyn Federation>, Arc<AtomicUsize>);
@@ -105,13 +105,17 @@ mod tests {
         }
     }
 
-    fn validated(method: &str, fraction: f64) -> (Scores, usize) {
+    fn config(method: &str, fraction: f64) -> Checked {
         let mut config = Config::defaults(method, "digits", Size::Small).unwrap();
         config.partition.clients = 3;
         (config.federation.participants, config.training.epochs, config.tuning.epochs) = (3, 2, 2);
         config.rounds = 1;
         config.validation.fraction = fraction;
-        let config = config.check().unwrap();
+        config.check().unwrap()
+    }
+
+    fn validated(method: &str, fraction: f64) -> (Scores, usize) {
+        let config = config(method, fraction);
         let asked = Arc::new(AtomicUsize::new(0));
         let data = fedsi_data::open(&config.data, &config.partition, config.seed).unwrap();
         let mut simulation = Simulation::new(&config, Arc::new(Guarded(data, Arc::clone(&asked)))).unwrap();
@@ -125,6 +129,23 @@ mod tests {
             let (scores, asked) = validated(method.name, 0.2);
             assert!(scores.nll().is_some_and(f64::is_finite), "{}: {scores:?}", method.name);
             assert_eq!(asked, 0, "{} looked at test data", method.name);
+        }
+    }
+
+    /// Scores of rounds are only looked at: without them everything else is the same.
+    #[test]
+    fn rounds_without_scores_train_the_same() {
+        for method in ["fedavg", "pfedbayes"] {
+            let scored = |config: &Checked| {
+                let data = fedsi_data::open(&config.data, &config.partition, config.seed).unwrap();
+                let mut simulation = Simulation::new(config, Arc::from(data)).unwrap();
+                let validation = simulation.round().unwrap().validation;
+                (validation.is_some(), simulation.validate().unwrap())
+            };
+            let (with, without) = (config(method, 0.2), config(method, 0.2).without_round_scores());
+            let ((had, with), (has, without)) = (scored(&with), scored(&without));
+            assert!(had && !has, "{method}: scores of a round where they are wanted alone");
+            assert_eq!(with, without, "{method}");
         }
     }
 

@@ -5,7 +5,7 @@ mod verdict;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
-use fedsi_compare::comparison::{MethodResult, Trial};
+use fedsi_compare::comparison::{MethodResult, Trial, TuningProtocol};
 use fedsi_compare::table::{Mark, Table};
 use fedsi_compare::{Columns, Comparison};
 
@@ -131,6 +131,10 @@ impl ComparePage<'_> {
 
     fn trial_values(trial: &Trial) -> String {
         values(&trial.values)
+    }
+
+    fn trial_rounds(trial: &Trial, tuning: &TuningProtocol) -> usize {
+        trial.rounds.unwrap_or(tuning.rounds)
     }
 
     fn trial_score(trial: &Trial) -> String {

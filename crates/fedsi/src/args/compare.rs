@@ -29,6 +29,10 @@ pub(crate) struct CompareArguments {
     /// Rounds of a trial [default: a quarter of a run's, at least 10].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tune_rounds: Option<usize>,
+    /// The best N trials and the settings before the search are tried again for all rounds of a run, and these decide: what is best
+    /// after few rounds need not be after many [default: 2, where trials have fewer rounds than runs; 0: none].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tune_finalists: Option<usize>,
     /// Columns of the table, by their names in summary.json, with commas between [default: as many as fit 80 letters].
     #[arg(long, value_name = "NAMES")]
     pub(crate) columns: Option<String>,

@@ -235,13 +235,19 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
     assert!(ended.stdout.contains("tuned: FedBABU: training.learning_rate = "), "{}", ended.stdout);
     let found = scratch.json("c/compare.json");
     assert_eq!(found["tuning"]["rounds"], 1);
+    assert_eq!(found["tuning"]["finalists"], serde_json::json!({"count": 2, "rounds": 2}));
     let common = ["training.learning_rate", "training.weight_noise"];
     for (method, keys) in [(0, common.to_vec()), (1, [&common[..], &["tuning.learning_rate"]].concat())] {
         let method = &found["methods"][method];
         let tried = method["trials"].as_array().unwrap();
-        assert_eq!(tried.len(), 7, "the same for all: {method}");
-        let score = |trial: &Value| trial["held_out_nll"].as_f64().unwrap();
-        let best = tried.iter().min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
+        // Seven of the search, then its best two and the defaults for all rounds; these decide.
+        let (full, short): (Vec<&Value>, Vec<&Value>) = tried.iter().partition(|trial| trial["rounds"] == 2);
+        assert_eq!((short.len(), full.len()), (7, 3), "the same for all: {method}");
+        let score = |trial: &&&Value| trial["held_out_nll"].as_f64().unwrap();
+        let best = full.iter().min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
+        let leader = short.iter().min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
+        assert!(full.iter().any(|trial| trial["values"] == leader["values"]), "the search's best: {method}");
+        assert!(full.iter().any(|trial| trial["values"]["training.learning_rate"] == 1e-3), "the defaults");
         let config: toml::Table =
             scratch.text(&format!("c/{}-s2/config.toml", method["name"].as_str().unwrap())).parse().unwrap();
         for key in keys {
@@ -252,7 +258,6 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
                 "{key} is not in the runs"
             );
         }
-        // The second key is tried at the best first one, so the best of all trials is what was chosen.
         assert_eq!(best["values"], method["tuned"]);
         // Runs learn from all their training data again.
         assert_eq!(config["validation"]["fraction"].as_float(), Some(0.0));
@@ -260,6 +265,17 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
     let before = files(&scratch, "c");
     scratch.succeeds(&compare(&["--tune", "--tune-rounds=1", "--quiet"]));
     assert_eq!(changed(&before, &files(&scratch, "c")), [""; 0], "trials are reused");
+    // Without trials for all rounds the search decides: the second key is tried at the best first one, so its best trial.
+    let found =
+        scratch.succeeds(&compare(&["--tune", "--tune-rounds=1", "--tune-finalists=0", "--json", "--out=d"]));
+    let found = found.json();
+    assert!(found["tuning"]["finalists"].is_null());
+    for method in found["methods"].as_array().unwrap() {
+        let tried = method["trials"].as_array().unwrap();
+        let score = |trial: &&Value| trial["held_out_nll"].as_f64().unwrap();
+        let best = tried.iter().min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
+        assert_eq!((tried.len(), &best["values"]), (7, &method["tuned"]), "{method}");
+    }
 }
 
 #[test]
@@ -352,7 +368,9 @@ fn bad_input() {
             (&["--format", "html"], &["html", "--format"]),
             (&["--jobs", "x"], &["--jobs"]),
             (&["--tune", "--tune-rounds", "0"], &["--tune-rounds 0"]),
-            (&["--tune-rounds", "3"], &["give --tune too"]),
+            (&["--tune-rounds", "3"], &["--tune-rounds", "give --tune too"]),
+            (&["--tune-finalists", "3"], &["--tune-finalists", "give --tune too"]),
+            (&["--tune", "--tune-finalists", "-1"], &["--tune-finalists", "-1"]),
             (&["--lr", "-1"], &["training.learning_rate"]),
             (&["--set", "rouns=3"], &["rouns", "did you mean `rounds`?"]),
             (&["--out", "notes"], &["notes holds `todo.txt`", "--out"]),

@@ -179,6 +179,7 @@ impl Program {
             reference: None,
             tune: false,
             tune_rounds: None,
+            tune_finalists: None,
             jobs: 1,
             out: Some(self.root.join("compare")),
             force,

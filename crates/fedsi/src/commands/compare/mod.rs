@@ -26,8 +26,9 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
         return Err(BadInput(words.to_owned()).into());
     }
     let wanted = section.overridden_by(arguments);
-    if wanted.tune_rounds.is_some() && !wanted.tune {
-        return Err(BadInput("--tune-rounds is for trials: give --tune too".to_owned()).into());
+    let for_trials = [("--tune-rounds", wanted.tune_rounds), ("--tune-finalists", wanted.tune_finalists)];
+    if let Some((flag, _)) = for_trials.iter().find(|(_, value)| value.is_some() && !wanted.tune) {
+        return Err(BadInput(format!("{flag} is for trials: give --tune too")).into());
     }
     if wanted.tune_rounds == Some(0) {
         return Err(BadInput("--tune-rounds 0: a trial needs at least 1 round".to_owned()).into());
@@ -40,6 +41,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
         reference: wanted.reference.as_deref(),
         tune: wanted.tune,
         tune_rounds: wanted.tune_rounds,
+        tune_finalists: wanted.tune_finalists,
         jobs: arguments.jobs,
         out: arguments.out.clone(),
         force: arguments.force,

@@ -15,6 +15,7 @@ pub(super) struct Section {
     reference: Option<String>,
     tune: Option<bool>,
     tune_rounds: Option<usize>,
+    tune_finalists: Option<usize>,
     columns: Option<Names>,
     with: Option<Names>,
     /// What fedsi itself wrote down of a comparison: nothing to go by.
@@ -53,6 +54,7 @@ pub(super) struct Wanted {
     pub(super) reference: Option<String>,
     pub(super) tune: bool,
     pub(super) tune_rounds: Option<usize>,
+    pub(super) tune_finalists: Option<usize>,
     pub(super) columns: Vec<String>,
     pub(super) with: Vec<String>,
 }
@@ -87,6 +89,7 @@ impl Section {
             reference: flags.reference.clone().or(self.reference),
             tune,
             tune_rounds: flags.tune_rounds.or(self.tune_rounds),
+            tune_finalists: flags.tune_finalists.or(self.tune_finalists),
             columns: flags.columns.as_deref().map(split).or_else(|| names(self.columns)).unwrap_or_default(),
             with,
         }

@@ -152,6 +152,35 @@ impl<'a> SettingCells<'a> {
         range(&rounds, "round").filter(|_| differ)
     }
 
+    /// How many rows have which rounds, where they are not all those of the protocol: "800 rounds in 4 rows, 60 rounds in 11".
+    #[must_use]
+    pub fn rows_by_rounds(&self) -> Option<String> {
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.entry.source != Source::Pooled) {
+            *counts.entry(row.rounds.unwrap_or(0)).or_default() += 1;
+        }
+        counts.remove(&0);
+        match counts.len() {
+            0 => None,
+            1 => range(&counts.into_keys().collect(), "round").filter(|_| self.other_rounds().is_some()),
+            _ => {
+                let parts = counts.iter().rev().map(|(rounds, rows)| {
+                    format!("{} in {}", counted(*rounds, "round"), counted(*rows, "row"))
+                });
+                Some(parts.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// Whether any row is tested against FedSI's by a score.
+    #[must_use]
+    pub fn is_tested(&self, score: &str) -> bool {
+        (0..self.rows.len()).any(|row| {
+            self.result(row, score)
+                .is_some_and(|result| result.difference.is_some_and(|found| found.p_holm.is_some()))
+        })
+    }
+
     /// Whether a row has runs.
     #[must_use]
     pub fn has_runs(&self, row: usize) -> bool {
@@ -289,7 +318,7 @@ impl<'a> RowCells<'a> {
         let scored: usize = coverages().map(|found| found.scored_clients).sum();
         let tested: usize = coverages().map(|found| found.tested_clients).sum();
         let clients = (scored < tested).then(|| format!("{scored} of {tested} clients scored"));
-        let rounds = rounds.map(|rounds| format!("{rounds} rounds"));
+        let rounds = rounds.map(|rounds| counted(rounds, "round"));
         let few = (seeds < setting.seeds || rounds.is_some()).then(|| self.seeds());
         let parts: Vec<String> = rounds.into_iter().chain(few).chain(clients).collect();
         (!parts.is_empty() && seeds > 0).then(|| parts.join(", "))

@@ -108,8 +108,8 @@ impl Experiment {
             // Those of Table 2: the same tests, corrected for the same number.
             Self::Table1 | Self::Table2 | Self::Fig4 => true,
             Self::Fig3 => entry.method == "fedsi",
-            // Who has everybody's data has no novel clients, and its rounds are others.
-            Self::Fig5 | Self::Fig6 => entry.source != Source::Pooled,
+            // Who has everybody's data has no novel clients, and the rounds of these are others.
+            Self::Fig5 | Self::Fig6 => !matches!(entry.source, Source::Pooled | Source::Short),
         };
         ENTRIES.iter().filter(wanted).collect()
     }

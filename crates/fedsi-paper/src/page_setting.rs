@@ -89,8 +89,8 @@ fn tuned_values(plan: &Plan) -> String {
     let mut text = String::from(
         "- FedSI and FedSI-Fac have the settings of their profiles: *calibrated* was searched by this project, at 800 rounds, for longer \
          than any other method here ([how](../../docs/calibrated.md)). All others were tuned by one search, the same for each (three values of three \
-         keys, on a fifth of the training data held out, seed 1, 200 rounds: [tuning](../tuning/README.md)), and have a temperature that the \
-         federation chooses on data set aside. What is best at 200 rounds need not be at 800.",
+         keys at 200 rounds, then its best trial against the defaults at 800; on a fifth of the training data held out, seed 1: \
+         [tuning](../tuning/README.md)), and have a temperature that the federation chooses on data set aside.",
     );
     if !others.is_empty() {
         let _ = write!(

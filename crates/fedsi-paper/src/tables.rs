@@ -60,7 +60,8 @@ fn mean_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
     }
     text.push_str(mark(cells.comparison(row, score)));
     // The largest gap of a single bin is not tested: the best of it says little.
-    let is_ranked = !matches!(score, "mce" | "mce_1pct");
+    // Nor does the best of too few seeds.
+    let is_ranked = !matches!(score, "mce" | "mce_1pct") && cells.is_tested(score);
     let is_best = is_ranked && cells.result(row, score).is_some_and(|result| result.rank == Some(1));
     TextCell { text, is_best }
 }
@@ -76,7 +77,7 @@ const fn mark(comparison: Comparison) -> &'static str {
 }
 
 /// What the marks mean.
-pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked. By the test, \
+pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked, from five seeds on. By the test, \
 ▼: worse than FedSI (calibrated), ▲: better, †: no significant difference. Without a mark: not tested (fewer than five seeds, other \
 seeds or rounds than FedSI's, MCE, and the pooled network, which has other clients).";
 
@@ -96,13 +97,13 @@ pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
     for score in scores {
         heading.push(score_title(score).to_owned());
         if matches!(score, "ece" | "mce_1pct") {
-            heading.push("its floor".to_owned());
+            heading.push(format!("floor of {}", score_title(score)));
         }
     }
     heading.push("error % at 80% coverage".to_owned());
     for name in &strange {
         heading.push(format!("{name}: AUROC of entropy"));
-        heading.push("of strangeness".to_owned());
+        heading.push(format!("{name}: AUROC of strangeness"));
     }
     let rows = (0..cells.rows.len()).map(|row| {
         let own = &cells.rows[row];
@@ -162,14 +163,23 @@ pub fn published_table(all: &[SettingCells<'_>], scores: &[&str]) -> Option<Text
     }
     let mut heading = vec!["method".to_owned()];
     for (cells, score) in &columns {
-        heading.push(format!("{}: {}", cells.setting.label(), score_title(score)));
+        let shortfall = cells.common_shortfall().map(|shortfall| format!(" ({shortfall})"));
+        heading.push(format!(
+            "{}: {}{}",
+            cells.setting.label(),
+            score_title(score),
+            shortfall.unwrap_or_default()
+        ));
         heading.push("paper (not comparable)".to_owned());
     }
     let line = |row: usize| {
         let mut line = vec![TextCell::from(first.rows[row].entry.title.to_owned())];
         for (cells, score) in &columns {
-            line.push(optional(cells.spread(row, score).map(|spread| spread.mean), |mean| {
-                number(score, mean)
+            let shortfall = cells.rows[row].shortfall(cells.setting);
+            let shortfall = shortfall.filter(|own| cells.common_shortfall().as_ref() != Some(own));
+            line.push(optional(cells.spread(row, score).map(|spread| spread.mean), |mean| match shortfall {
+                Some(shortfall) => format!("{} ({shortfall})", number(score, mean)),
+                None => number(score, mean),
             }));
             line.push(optional(figure(cells, row, score), |value| number(score, value)));
         }
@@ -233,8 +243,14 @@ pub fn p_equals(p: f64) -> String {
 /// A difference with its sign; accuracy in points.
 #[must_use]
 pub fn signed(score: &str, value: f64) -> String {
-    let sign = if value < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", number(score, value.abs()))
+    let digits = number(score, value.abs());
+    // Less than the last digit has no sign.
+    let sign = match value {
+        _ if digits.chars().all(|letter| matches!(letter, '0' | '.')) => "",
+        value if value < 0.0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{digits}")
 }
 
 /// The bins of a reliability diagram, all seeds together.

@@ -71,7 +71,8 @@ impl TextTable {
     pub fn latex(&self) -> String {
         let columns = "r".repeat(self.heading.len().saturating_sub(1));
         let line = |cells: Vec<String>| format!("  {} \\\\\n", cells.join(" & "));
-        let mut all = format!("\\begin{{tabular}}{{l{columns}}}\n  \\toprule\n");
+        let packages = "% needs \\usepackage{booktabs,amssymb}\n";
+        let mut all = format!("{packages}\\begin{{tabular}}{{l{columns}}}\n  \\toprule\n");
         all.push_str(&line(self.heading.iter().map(|title| latex(title)).collect()));
         all.push_str("  \\midrule\n");
         for row in &self.rows {
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(table.markdown(), "| method | a\\|b % |\n|:---|---:|\n| FedSI_1 | **96.1 ± 0.2†** |\n");
         let latex = table.latex();
         assert!(latex.contains("FedSI\\_1 & \\textbf{96.1 $\\pm$ 0.2$^\\dagger$} \\\\"), "{latex}");
-        assert!(latex.starts_with("\\begin{tabular}{lr}"), "{latex}");
+        assert!(latex.contains("\n\\begin{tabular}{lr}"), "{latex}");
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use fedsi_metrics::{holm, paired_t_test};
 
 use crate::cells::{Comparison, SettingCells, by_title, is_higher_better, range};
-use crate::entry::REFERENCE;
+use crate::entry::{REFERENCE, Source};
 use crate::setting::Variation;
 use crate::tables::{minus_interval, p_equals, signed};
 use crate::text::{number, score_title};
 
-/// Who is best by a score under a setting, by how much, and how sure that is. None where FedSI has not been run.
+/// Where FedSI stands by a score under a setting: against the best of the other methods, and against FedSI-Fac, by how much, and
+/// how sure that is. None where FedSI has not been run.
 #[must_use]
 pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let reference = cells.reference()?;
@@ -16,52 +17,88 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let value = |row: usize| cells.spread(row, score).map(|spread| shown(score, spread.mean));
     let ours = format!("{} has {}", name(reference), value(reference)?);
     let ranked = cells.ranked(score);
-    let Some(place) = ranked.iter().position(|&row| row == reference) else {
+    if !ranked.contains(&reference) {
         return Some(format!("{ours}; some of its runs or clients are missing, so that nothing is ranked"));
+    }
+    // FedSI-Fac and the other profile are FedSI too: first the other methods, where there are any.
+    let is_other = |row: &usize| !cells.rows[*row].entry.method.starts_with("fedsi");
+    let with = |wanted: &dyn Fn(&usize) -> bool| -> Vec<usize> {
+        ranked.iter().copied().filter(|row| *row != reference && wanted(row)).collect()
     };
-    // FedSI-Fac and the other profile are FedSI too: what counts is the best of the others, where there are others.
-    let is_rival = |row: &&usize| !cells.rows[**row].entry.method.starts_with("fedsi");
-    let others = || ranked.iter().filter(|&&row| row != reference);
-    let other = if place == 0 { others().find(is_rival).or_else(|| others().next()) } else { ranked.first() };
-    let Some(&other) = other else {
+    let (methods, variants) = (with(&is_other), with(&|row| !is_other(row)));
+    let (rivals, variants) = if methods.is_empty() { (variants, Vec::new()) } else { (methods, variants) };
+    let Some(&best) = rivals.first() else {
         return Some(format!("{ours}; no other method has all of its seeds and rounds yet"));
     };
-    let beside = format!("{} has {}", name(other), value(other)?);
-    let comparison = cells.comparison(other, score);
-    let difference = cells.result(other, score).and_then(|result| result.difference);
-    let how_sure = match difference.and_then(|found| Some((found.mean, found.interval?, found.p_holm?))) {
+    let ahead_of_us =
+        ranked.iter().take_while(|row| **row != reference).filter(|row| rivals.contains(row)).count();
+    let is_tied = |row: &&usize| cells.comparison(**row, score) == Comparison::Tied;
+    let tied: Vec<&str> =
+        rivals.iter().filter(|row| **row != best).filter(is_tied).map(|&row| name(row)).collect();
+    let whom = match (rivals.len(), cells.unranked(score).is_empty()) {
+        (1, true) => "the other method".to_owned(),
+        (count, true) => format!("all {count} other methods"),
+        (1, false) => "the one other method that is ranked".to_owned(),
+        (count, false) => format!("the {count} other methods that are ranked"),
+    };
+    let claim = match (ahead_of_us, cells.comparison(best, score)) {
+        (0, Comparison::Worse) if tied.is_empty() => format!("is ahead of {whom}**"),
+        (0, Comparison::Worse) => format!("has the best mean of {whom} and itself**"),
+        (0, Comparison::Tied) => format!("has the best mean beside {whom}**, not significantly ahead"),
+        (0, _) => format!("has the best mean beside {whom}**, not tested"),
+        (_, Comparison::Tied) => format!("is not significantly behind the best of {whom}**"),
+        (_, Comparison::Better) => {
+            format!("is behind**, {} of {}", ordinal(ahead_of_us + 1), rivals.len() + 1)
+        }
+        _ => format!("is {} of {}**, not tested", ordinal(ahead_of_us + 1), rivals.len() + 1),
+    };
+    let floor = cells.result(reference, score).and_then(|result| result.floor);
+    let floor = floor.map_or(String::new(), |floor| format!(" (floor {})", number(score, floor)));
+    let mut text = format!(
+        "**{} {claim}: {}{floor}; {} {} ({})",
+        name(reference),
+        value(reference)?,
+        if ahead_of_us == 0 { "next:" } else { "best:" },
+        format_args!("{} {}", name(best), value(best)?),
+        how_sure(cells, best, score)
+    );
+    if !tied.is_empty() {
+        text.push_str(&format!("; no significant difference from {}", tied.join(", ")));
+    }
+    for &row in variants.iter().filter(|&&row| cells.rows[row].entry.source == Source::Calibrated) {
+        let relation = match cells.comparison(row, score) {
+            Comparison::Worse => "is worse than FedSI",
+            Comparison::Better => "is **better** than FedSI",
+            Comparison::Tied => "does not differ significantly",
+            Comparison::Reference | Comparison::Untested => "is not tested",
+        };
+        text.push_str(&format!(
+            "; {} {} {relation} ({})",
+            name(row),
+            value(row)?,
+            how_sure(cells, row, score)
+        ));
+    }
+    Some(text)
+}
+
+/// FedSI minus a row, with the interval, and p with the number of tests that it is corrected for.
+fn how_sure(cells: &SettingCells<'_>, row: usize, score: &str) -> String {
+    let p_of = |row: usize| cells.result(row, score)?.difference?.p_holm;
+    let tests = (0..cells.rows.len()).filter(|&row| p_of(row).is_some()).count();
+    let difference = cells.result(row, score).and_then(|result| result.difference);
+    match difference.and_then(|found| Some((found.mean, found.interval?, found.p_holm?))) {
         Some((mean, ends, p)) => format!(
-            "FedSI minus it: {}, 95% interval {}, {}",
+            "FedSI minus it: {}, 95% interval {}, {} after Holm over {tests}",
             signed(score, -mean),
             minus_interval(score, ends),
             p_equals(p)
         ),
-        None => format!("{}: no test", cells.rows[reference].seeds()),
-    };
-    let is_tied = |row: &&usize| **row != other && cells.comparison(**row, score) == Comparison::Tied;
-    let tied: Vec<&str> = ranked.iter().filter(is_tied).map(|&row| name(row)).collect();
-    let tied = match tied.as_slice() {
-        [] => String::new(),
-        names => format!("; no significant difference from FedSI: {}", names.join(", ")),
-    };
-    let all_ranked = cells.unranked(score).is_empty();
-    let of_whom = if all_ranked { String::new() } else { format!(" of the {} ranked", ranked.len()) };
-    let rank = || format!("ranks {} of {}", ordinal(place + 1), ranked.len());
-    let name_of_ours = name(reference);
-    let claim = match (place, comparison) {
-        (0, Comparison::Worse) => format!("**{name_of_ours} is best{of_whom}**"),
-        (0, Comparison::Tied) => {
-            format!("**{name_of_ours} has the best mean{of_whom}**, not significantly ahead")
+        None => {
+            let seeds = cells.reference().map(|row| cells.rows[row].seeds());
+            format!("{}: no test", seeds.unwrap_or_default())
         }
-        (0, _) => format!("**{name_of_ours} has the best mean{of_whom}**, not tested"),
-        (_, Comparison::Tied) => format!("**{name_of_ours} is not significantly behind the best{of_whom}**"),
-        (_, Comparison::Better) => format!("**{name_of_ours} is behind**, {}", rank()),
-        _ => format!("{name_of_ours} {}, not tested", rank()),
-    };
-    let floor = cells.result(reference, score).and_then(|result| result.floor);
-    let floor = floor.map_or(String::new(), |floor| format!(" (floor {})", number(score, floor)));
-    let best = if place == 0 { "best of the others: " } else { "best: " };
-    Some(format!("{claim}: {}{floor}; {best}{beside} ({how_sure}){tied}", value(reference)?))
+    }
 }
 
 /// Where FedSI stands in both profiles, on the seeds that all rows with its rounds have.

@@ -31,7 +31,7 @@ pub struct ReliabilityPanels {
 pub struct ReliabilityRow {
     /// The dataset.
     pub title: String,
-    /// A cell for each of the figure's columns; none where it was not run.
+    /// A cell for each of the figure's columns; none where there are no runs with the rounds of the figure.
     pub cells: Vec<Option<ReliabilityCell>>,
 }
 
@@ -188,7 +188,7 @@ impl ReliabilityPanels {
             let line = |place: f64| (left, top + ROW_TITLE + TEXT * (place + 0.5) - 3.0);
             on.words(&shortened(column, 22), INK, HPos::Left, line(0.0))?;
             let Some(cell) = cell else {
-                on.words("not run", SOFT, HPos::Left, line(1.0))?;
+                on.words("no such runs", SOFT, HPos::Left, line(1.0))?;
                 continue;
             };
             on.words(&format!("ECE {:.4}", cell.ece), INK, HPos::Left, line(1.0))?;

@@ -258,7 +258,7 @@ fn reliability_on_four_datasets() {
         let words = words(&svg);
         let cells = 4 * columns - usize::from(columns > 1);
         assert_eq!(words.iter().filter(|word| word.starts_with("ECE ")).count(), cells);
-        assert_eq!(words.iter().filter(|word| **word == "not run").count(), usize::from(columns > 1));
+        assert_eq!(words.iter().filter(|word| **word == "no such runs").count(), usize::from(columns > 1));
         let full: usize = figure
             .rows
             .iter()

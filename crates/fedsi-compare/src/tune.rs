@@ -8,9 +8,8 @@
 //! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
 //! likelihood on that share. Test data is never used.
 //!
-//! Trials are shorter than runs, and what is best after few rounds need not be best after many: higher learning rates and less
-//! regularisation look better early. So the best trials, and the settings before the search, are made again for all rounds of a
-//! run (`Finalists`), and these decide. As many for every method.
+//! Trials are shorter than runs, and what is best after few rounds need not be best after many. So the best trials, and the
+//! settings before the search, are made again for all rounds of a run (`Finalists`), and these decide. As many for every method.
 
 mod search;
 

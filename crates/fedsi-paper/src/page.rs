@@ -13,7 +13,9 @@ use crate::published::NOT_COMPARABLE;
 use crate::setting::Partition;
 use crate::tables::{MARKS, bins_table, calibration_table, difference_table, published_table, score_table};
 use crate::text::{TextTable, score_title};
-use crate::verdict::{left_out, on_common_seeds, variation_values, variation_verdicts, verdict};
+use crate::verdict::{
+    left_out, on_common_seeds, strange_verdicts, variation_values, variation_verdicts, verdict,
+};
 
 /// A table with its file's name and heading.
 #[derive(Clone, Debug)]
@@ -125,7 +127,11 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
         let first = scores.first();
         let common = first.and_then(|score| on_common_seeds(cells, score));
         let left_out = first.and_then(|score| left_out(cells, score));
-        for line in lines.iter().chain(&common).chain(&left_out) {
+        let strange = match plan.experiment {
+            Experiment::Table2 => strange_verdicts(cells),
+            _ => Vec::new(),
+        };
+        for line in lines.iter().chain(&strange).chain(&common).chain(&left_out) {
             let _ = writeln!(text, "  - {line}");
         }
     }
@@ -184,7 +190,8 @@ fn notes(plan: &Plan) -> String {
             " A floor is what a perfectly calibrated model with the same confidences would score by chance. AURC is the mean error \
              rate over all coverages when the least confident predictions are declined first. AUROC: how well the entropy of \
              predictions, and strangeness (how far features lie from those of the training data: [strangeness](../../docs/strangeness.md)), \
-             tell other inputs from a client's own test samples (1: always, 0.5: never).",
+             tell other inputs from a client's own test samples (1: always, 0.5: never); its tests above are paired over seeds, each by itself, \
+             without a correction.",
         );
     }
     text.push('\n');

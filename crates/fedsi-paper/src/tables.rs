@@ -125,21 +125,27 @@ pub fn calibration_table(cells: &SettingCells<'_>) -> TextTable {
         line.push(optional(declined, |risk| format!("{:.2}", 100.0 * risk)));
         for name in &strange {
             let found = || own.records.iter().filter_map(|run| run.strange_inputs.get(name));
-            let entropy = mean(found().filter_map(|one| one.entropy));
-            line.push(optional(entropy, |area| format!("{area:.3}")));
-            let strangeness = mean(found().filter_map(|one| one.strangeness));
-            line.push(optional(strangeness, |area| format!("{area:.3}")));
+            line.push(area_cell(found().filter_map(|one| one.entropy)));
+            line.push(area_cell(found().filter_map(|one| one.strangeness)));
         }
         line
     });
     TextTable { heading, rows: rows.collect() }
 }
 
+/// Mean and standard deviation of an area under a curve.
+fn area_cell(values: impl Iterator<Item = f64>) -> TextCell {
+    optional(fedsi_metrics::Summary::of(values), |spread| match spread.std_dev {
+        Some(deviation) => format!("{:.3} ± {deviation:.3}", spread.mean),
+        None => format!("{:.3}", spread.mean),
+    })
+}
+
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     fedsi_metrics::Summary::of(values).map(|spread| spread.mean)
 }
 
-fn optional(value: Option<f64>, text: impl FnOnce(f64) -> String) -> TextCell {
+fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> TextCell {
     TextCell::from(value.map_or("-".to_owned(), text))
 }
 

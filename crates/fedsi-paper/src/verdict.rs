@@ -1,5 +1,7 @@
 //! What came out, in sentences that follow the tests and never a point alone.
 
+mod strange;
+
 use fedsi_metrics::{holm, paired_t_test};
 
 use crate::cells::{Comparison, SettingCells, by_title, is_higher_better, range};
@@ -7,6 +9,8 @@ use crate::entry::{REFERENCE, Source};
 use crate::setting::Variation;
 use crate::tables::{minus_interval, p_equals, signed};
 use crate::text::{number, score_title};
+
+pub use strange::strange_verdicts;
 
 /// Where FedSI stands by a score under a setting: against the best of the other methods, and against FedSI-Fac, by how much, and
 /// how sure that is. None where FedSI has not been run.
@@ -36,14 +40,16 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let tied: Vec<&str> =
         rivals.iter().filter(|row| **row != best).filter(is_tied).map(|&row| name(row)).collect();
     let whom = match (rivals.len(), cells.unranked(score).is_empty()) {
-        (1, true) => "the other method".to_owned(),
-        (count, true) => format!("all {count} other methods"),
-        (1, false) => "the one other method that is ranked".to_owned(),
-        (count, false) => format!("the {count} other methods that are ranked"),
+        (1, true) => "the one rival".to_owned(),
+        (count, true) => format!("all {count} rivals"),
+        (1, false) => "the one rival that is ranked".to_owned(),
+        (count, false) => format!("the {count} rivals that are ranked"),
     };
     let claim = match (ahead_of_us, cells.comparison(best, score)) {
         (0, Comparison::Worse) if tied.is_empty() => format!("is ahead of {whom}**"),
-        (0, Comparison::Worse) => format!("has the best mean of {whom} and itself**"),
+        (0, Comparison::Worse) => {
+            format!("has the best mean beside {whom}**, significantly ahead of the next")
+        }
         (0, Comparison::Tied) => format!("has the best mean beside {whom}**, not significantly ahead"),
         (0, _) => format!("has the best mean beside {whom}**, not tested"),
         (_, Comparison::Tied) => format!("is not significantly behind the best of {whom}**"),

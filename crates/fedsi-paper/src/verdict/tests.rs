@@ -168,8 +168,10 @@ fn what_is_missing_is_neither_ranked_nor_hidden() {
         Some(format!("{}, {}", cells.setting.title, cells.other_rounds()?))
     });
     assert_eq!(rounds.as_deref(), Some("MNIST small, 200 to 800 rounds"));
-    let rows = of_all(vec![runs("fedsi", 0.96, 1e-3), fewer()], |cells| cells.rows_by_rounds());
-    assert_eq!(rows.as_deref(), Some("800 rounds in 2 rows, 200 rounds in 1 row"));
+    let rows = of_all(vec![runs("fedsi", 0.96, 1e-3), fewer()], |cells| {
+        Some(format!("{}, {}", cells.setting.title, cells.rows_by_rounds()?))
+    });
+    assert_eq!(rows.as_deref(), Some("MNIST small, 800 rounds in 2 rows, 200 rounds in 1 row"));
     // Too few seeds for a test.
     let few = |row: &str, accuracy: f64| (101..104).map(|seed| run(row, seed, 800, accuracy)).collect();
     let untested = found(vec![few("fedsi", 0.96), few("fedavg", 0.9)]).unwrap();

@@ -156,10 +156,10 @@ impl<'a> SettingCells<'a> {
     #[must_use]
     pub fn rows_by_rounds(&self) -> Option<String> {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        for row in self.rows.iter().filter(|row| row.entry.source != Source::Pooled) {
-            *counts.entry(row.rounds.unwrap_or(0)).or_default() += 1;
+        let rows = self.rows.iter().filter(|row| row.entry.source != Source::Pooled);
+        for rounds in rows.filter_map(|row| row.rounds) {
+            *counts.entry(rounds).or_default() += 1;
         }
-        counts.remove(&0);
         match counts.len() {
             0 => None,
             1 => range(&counts.into_keys().collect(), "round").filter(|_| self.other_rounds().is_some()),
@@ -172,13 +172,11 @@ impl<'a> SettingCells<'a> {
         }
     }
 
-    /// Whether any row is tested against FedSI's by a score.
+    /// How many rows are tested against FedSI's by a score.
     #[must_use]
-    pub fn is_tested(&self, score: &str) -> bool {
-        (0..self.rows.len()).any(|row| {
-            self.result(row, score)
-                .is_some_and(|result| result.difference.is_some_and(|found| found.p_holm.is_some()))
-        })
+    pub fn tests(&self, score: &str) -> usize {
+        let p = |row: usize| self.result(row, score)?.difference?.p_holm;
+        (0..self.rows.len()).filter_map(p).count()
     }
 
     /// Whether a row has runs.

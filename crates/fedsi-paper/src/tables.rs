@@ -61,7 +61,7 @@ fn mean_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
     text.push_str(mark(cells.comparison(row, score)));
     // The largest gap of a single bin is not tested: the best of it says little.
     // Nor does the best of too few seeds.
-    let is_ranked = !matches!(score, "mce" | "mce_1pct") && cells.is_tested(score);
+    let is_ranked = !matches!(score, "mce" | "mce_1pct") && cells.tests(score) > 0;
     let is_best = is_ranked && cells.result(row, score).is_some_and(|result| result.rank == Some(1));
     TextCell { text, is_best }
 }

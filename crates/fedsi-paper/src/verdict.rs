@@ -90,15 +90,14 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
 
 /// FedSI minus a row, with the interval, and p with the number of tests that it is corrected for.
 fn how_sure(cells: &SettingCells<'_>, row: usize, score: &str) -> String {
-    let p_of = |row: usize| cells.result(row, score)?.difference?.p_holm;
-    let tests = (0..cells.rows.len()).filter(|&row| p_of(row).is_some()).count();
     let difference = cells.result(row, score).and_then(|result| result.difference);
     match difference.and_then(|found| Some((found.mean, found.interval?, found.p_holm?))) {
         Some((mean, ends, p)) => format!(
-            "FedSI minus it: {}, 95% interval {}, {} after Holm over {tests}",
+            "FedSI minus it: {}, 95% interval {}, {} after Holm over {}",
             signed(score, -mean),
             minus_interval(score, ends),
-            p_equals(p)
+            p_equals(p),
+            cells.tests(score)
         ),
         None => {
             let seeds = cells.reference().map(|row| cells.rows[row].seeds());

@@ -39,7 +39,8 @@ pub fn verdict(cells: &SettingCells<'_>, score: &str) -> Option<String> {
     let is_tied = |row: &&usize| cells.comparison(**row, score) == Comparison::Tied;
     let tied: Vec<&str> =
         rivals.iter().filter(|row| **row != best).filter(is_tied).map(|&row| name(row)).collect();
-    let whom = match (rivals.len(), cells.unranked(score).is_empty()) {
+    let all_ranked = cells.unranked(score).iter().all(|row| !is_other(row));
+    let whom = match (rivals.len(), all_ranked) {
         (1, true) => "the one rival".to_owned(),
         (count, true) => format!("all {count} rivals"),
         (1, false) => "the one rival that is ranked".to_owned(),

@@ -192,10 +192,12 @@ impl<'a> SettingCells<'a> {
     }
 
     /// What the runs of nearly every row lack of the protocol, where it is the same for all of them: for the head of a column.
-    /// The pooled network, whose rounds are others, has no say.
+    /// Rows with fewer rounds by design have no say.
     #[must_use]
     pub fn common_shortfall(&self) -> Option<String> {
-        let is_asked = |row: &&RowCells<'_>| !row.records.is_empty() && row.entry.source != Source::Pooled;
+        let is_asked = |row: &&RowCells<'_>| {
+            !row.records.is_empty() && !matches!(row.entry.source, Source::Pooled | Source::Short)
+        };
         let mut all = self.rows.iter().filter(is_asked).map(|row| row.shortfall(self.setting));
         let first = all.next()??;
         all.all(|other| other.as_ref() == Some(&first)).then_some(first)

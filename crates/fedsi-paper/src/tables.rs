@@ -14,10 +14,7 @@ const MCE_SHARE: f64 = 0.01;
 /// A score of every row under every setting.
 #[must_use]
 pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
-    let head = |cells: &SettingCells<'_>| {
-        let shortfall = cells.common_shortfall().map(|shortfall| format!(" ({shortfall})"));
-        format!("{}{}", cells.setting.label(), shortfall.unwrap_or_default())
-    };
+    let head = |cells: &SettingCells<'_>| format!("{}{}", cells.setting.label(), head_note(cells));
     let heading = std::iter::once("method".to_owned()).chain(all.iter().map(head));
     let mut table = TextTable { heading: heading.collect(), rows: Vec::new() };
     let Some(first) = all.first() else { return table };
@@ -33,17 +30,24 @@ pub fn score_table(all: &[SettingCells<'_>], score: &str) -> TextTable {
 /// than the protocol and does not stand in the head of its column.
 fn score_cell(cells: &SettingCells<'_>, row: usize, score: &str) -> TextCell {
     let mut cell = mean_cell(cells, row, score);
-    let shortfall = cells.rows[row].shortfall(cells.setting);
     let floor = if score == "ece" { mean_floor(cells, row) } else { None };
     let floor = floor.map(|floor| format!("floor {}", number(score, floor)));
-    let notes: Vec<String> = floor
-        .into_iter()
-        .chain(shortfall.filter(|own| cells.common_shortfall().as_ref() != Some(own)))
-        .collect();
+    let notes: Vec<String> = floor.into_iter().chain(own_shortfall(cells, row)).collect();
     if !notes.is_empty() {
         cell.text.push_str(&format!(" ({})", notes.join(", ")));
     }
     cell
+}
+
+/// What all rows of a column lack of the protocol, for its head.
+fn head_note(cells: &SettingCells<'_>) -> String {
+    cells.common_shortfall().map(|shortfall| format!(" ({shortfall})")).unwrap_or_default()
+}
+
+/// What a row lacks of the protocol, where it does not stand in the head of its column.
+fn own_shortfall(cells: &SettingCells<'_>, row: usize) -> Option<String> {
+    let shortfall = cells.rows[row].shortfall(cells.setting);
+    shortfall.filter(|own| cells.common_shortfall().as_ref() != Some(own))
 }
 
 /// The ECE that a perfectly calibrated model with a row's confidences would have.
@@ -169,20 +173,13 @@ pub fn published_table(all: &[SettingCells<'_>], scores: &[&str]) -> Option<Text
     }
     let mut heading = vec!["method".to_owned()];
     for (cells, score) in &columns {
-        let shortfall = cells.common_shortfall().map(|shortfall| format!(" ({shortfall})"));
-        heading.push(format!(
-            "{}: {}{}",
-            cells.setting.label(),
-            score_title(score),
-            shortfall.unwrap_or_default()
-        ));
+        heading.push(format!("{}: {}{}", cells.setting.label(), score_title(score), head_note(cells)));
         heading.push("paper (not comparable)".to_owned());
     }
     let line = |row: usize| {
         let mut line = vec![TextCell::from(first.rows[row].entry.title.to_owned())];
         for (cells, score) in &columns {
-            let shortfall = cells.rows[row].shortfall(cells.setting);
-            let shortfall = shortfall.filter(|own| cells.common_shortfall().as_ref() != Some(own));
+            let shortfall = own_shortfall(cells, row);
             line.push(optional(cells.spread(row, score).map(|spread| spread.mean), |mean| match shortfall {
                 Some(shortfall) => format!("{} ({shortfall})", number(score, mean)),
                 None => number(score, mean),

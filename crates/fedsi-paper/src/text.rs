@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(table.markdown(), "| method | a\\|b % |\n|:---|---:|\n| FedSI_1 | **96.1 ± 0.2†** |\n");
         let latex = table.latex();
         assert!(latex.contains("FedSI\\_1 & \\textbf{96.1 $\\pm$ 0.2$^\\dagger$} \\\\"), "{latex}");
-        assert!(latex.contains("\n\\begin{tabular}{lr}"), "{latex}");
+        assert!(latex.starts_with("% needs \\usepackage{booktabs,amssymb}\n\\begin{tabular}{lr}"), "{latex}");
     }
 
     #[test]

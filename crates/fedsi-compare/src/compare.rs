@@ -97,7 +97,7 @@ pub fn compare(
             folder.remove_results()?;
             folder.write_marker(&marker, workers.max(earlier))
         },
-        after: &|_, _, _| Ok(()),
+        after: &|_, _, _, _| Ok(()),
         report,
     };
     let (outcomes, workers) = batch.make_on(&data, observer)?;

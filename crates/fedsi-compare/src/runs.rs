@@ -19,7 +19,8 @@ use crate::pool::{self, CompareObserver, DataCache, FileDigests};
 pub type RunReport<'a> = dyn Fn(&Path, &Summary) -> Result<(), Box<dyn Error + Send + Sync>> + Sync + 'a;
 
 /// What else is done with a run that is complete in its folder; why it cannot be done, in words.
-pub type AfterRun<'a> = dyn Fn(&PlannedRun, &Path, &dyn Federation) -> Result<(), String> + Sync + 'a;
+pub type AfterRun<'a> =
+    dyn Fn(&PlannedRun, &Path, &Summary, &dyn Federation) -> Result<(), String> + Sync + 'a;
 
 /// Runs below one folder, and how they are made.
 pub struct RunBatch<'a> {
@@ -35,7 +36,7 @@ pub struct RunBatch<'a> {
     pub stage: &'a str,
     /// Called once before the first run is made, with how many will be at work side by side; not where all are there.
     pub begin: &'a (dyn Fn(usize) -> Result<(), CompareError> + Sync),
-    /// Called after each run that is made, with its folder and data: part of its work.
+    /// Called after each run that is made, with its folder, summary and data: part of its work.
     pub after: &'a AfterRun<'a>,
     /// Makes the page of a run.
     pub report: &'a RunReport<'a>,
@@ -184,7 +185,7 @@ impl RunBatch<'_> {
             Ok(completed.summary)
         };
         let summary = made().map_err(|error: RunError| error.to_string())?;
-        (self.after)(job.run, &path, federation.as_ref())?;
+        (self.after)(job.run, &path, &summary, federation.as_ref())?;
         Ok(summary)
     }
 }

@@ -60,12 +60,15 @@ pub fn run_experiment(
 ) -> Result<FinishedExperiment, PaperError> {
     let plan = spec.plan;
     check_out(spec.out)?;
-    let mut results = earlier(spec)?;
-    let pending: Vec<&PaperRun> = plan.runs.iter().filter(|run| results.find(run).is_none()).collect();
-    let (made, stopped) = make(spec, &pending, observer, report)?;
+    let results = earlier(spec)?;
+    let pending: Vec<&PaperRun> = plan.runs.iter().filter(|run| is_wanted(spec, &results, run)).collect();
+    let results = Mutex::new(results);
+    let (made, stopped) = make(spec, &pending, &results, observer, report)?;
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut failures = Vec::new();
     for (run, outcome) in pending.iter().zip(made) {
         let summary = match outcome {
+            Some(Ok(_)) if !is_wanted(spec, &results, run) => continue,
             Some(Ok(summary)) => summary,
             Some(Err(reason)) => {
                 failures.push(format!("{}: {reason}", run.planned.name()));
@@ -85,6 +88,15 @@ pub fn run_experiment(
         Some(error) => Err(error.into()),
         None => Ok(FinishedExperiment { results, failures, missing, page }),
     }
+}
+
+/// Whether results lack a run, or what was measured of it in its folder since they were written.
+fn is_wanted(spec: &ExperimentSpec<'_>, results: &Results, run: &PaperRun) -> bool {
+    results.find(run).is_none_or(|record| {
+        run.shows_strange_inputs
+            && record.strange_inputs.is_empty()
+            && strange_inputs::is_measured(&spec.runs.join(&run.planned.folder))
+    })
 }
 
 /// What is kept of a run. Where what follows a run was cut off, it is made up for.
@@ -134,13 +146,11 @@ type Made = Vec<Option<Result<Summary, String>>>;
 fn make(
     spec: &ExperimentSpec<'_>,
     pending: &[&PaperRun],
+    results: &Mutex<Results>,
     observer: &dyn CompareObserver,
     report: &RunReport<'_>,
 ) -> Result<(Made, Option<CompareError>), PaperError> {
     let planned: Vec<PlannedRun> = pending.iter().map(|run| run.planned.clone()).collect();
-    let shows_strange_inputs = |run: &PlannedRun| {
-        pending.iter().any(|own| own.planned.folder == run.folder && own.shows_strange_inputs)
-    };
     // Held until all runs are made.
     let lock = Mutex::new(None);
     let batch = RunBatch {
@@ -150,9 +160,21 @@ fn make(
         jobs: spec.jobs,
         stage: spec.plan.experiment.id(),
         begin: &|_| begin(spec.runs, &planned, &lock),
-        after: &|run, folder, federation| match shows_strange_inputs(run) {
-            true => strange_inputs::measure(folder, federation).map_err(|error| error.to_string()),
-            false => Ok(()),
+        after: &|run, folder, summary, federation| {
+            let Some(run) = pending.iter().find(|own| own.planned.folder == run.folder) else {
+                return Ok(());
+            };
+            let finished = || {
+                if run.shows_strange_inputs {
+                    strange_inputs::measure(folder, federation)?;
+                }
+                let record = read_record(run, folder, summary, true)?;
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results.add(record);
+                // Whoever is stopped, even by a kill, has every run that ended.
+                save_results(spec, &mut results)
+            };
+            finished().map_err(|error: PaperError| error.to_string())
         },
         report,
     };
@@ -202,6 +224,20 @@ fn check_out(out: &Path) -> Result<(), PaperError> {
     }
 }
 
+/// Writes `results.json`.
+fn save_results(spec: &ExperimentSpec<'_>, results: &mut Results) -> Result<(), PaperError> {
+    let out = spec.out;
+    std::fs::create_dir_all(out)
+        .map_err(|source| FolderError::CannotBeMade { path: out.to_owned(), source })?;
+    let path = out.join(RESULTS_FILE);
+    // Somebody may have added to it while runs were made.
+    if let Some(mut now) = Results::read(&path)? {
+        now.forget_outdated(spec.plan);
+        results.merge(&now, spec.plan);
+    }
+    results.write(&path, spec.plan)
+}
+
 /// Writes results, tables, figures and the page, and says where that is. Results come first: the rest follows from them.
 fn write(
     spec: &ExperimentSpec<'_>,
@@ -209,15 +245,7 @@ fn write(
     failures: &[String],
 ) -> Result<PathBuf, PaperError> {
     let (plan, out) = (spec.plan, spec.out);
-    std::fs::create_dir_all(out)
-        .map_err(|source| FolderError::CannotBeMade { path: out.to_owned(), source })?;
-    let path = out.join(RESULTS_FILE);
-    // Somebody may have added to it while runs were made.
-    if let Some(mut now) = Results::read(&path)? {
-        now.forget_outdated(plan);
-        results.merge(&now, plan);
-    }
-    results.write(&path, plan)?;
+    save_results(spec, results)?;
     let cells = SettingCells::all(plan, results);
     let put = |name: &str, text: &str| fedsi_run::write_whole(&out.join(name), text.as_bytes());
     put("config.toml", &config_text(plan))?;

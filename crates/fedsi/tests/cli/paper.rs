@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::bad_input::refuses;
+use crate::resume::{start, wait_for};
 use crate::support::Scratch;
 
 /// The quick form, shorter still: three rows, two seeds.
@@ -79,6 +80,32 @@ fn runs_are_shared_continued_and_merged() {
     assert!(!scratch.path("none").exists(), "--no-runs makes no folder for runs");
     let page = fs::read_to_string(scratch.path("t3/README.md")).unwrap();
     assert!(page.contains("unseen classes"), "strange inputs came along:\n{page}");
+}
+
+/// Results are there as runs end: what was killed has lost none of them.
+#[test]
+fn results_are_written_as_runs_end() {
+    let scratch = Scratch::new();
+    let slow = ["--methods=fedavg,fedbabu,fedsi", "--rounds=30", "--jobs=1", "--threads=1", "--quiet"];
+    let mut child = start(&scratch, &quick("table1", "t", &slow));
+    assert!(wait_for(&mut child, || scratch.path("t/results.json").exists()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = runs(&scratch, "t/results.json");
+    assert!((1..6).contains(&first.len()), "{} of 6 runs", first.len());
+    assert!(!scratch.path("t/README.md").exists(), "it was killed before the page");
+    let marker =
+        format!("runs/paper/runs/digits-small-30r/{}-s101/summary.json", first[0]["row"].as_str().unwrap());
+    let made = fs::metadata(scratch.path(&marker)).unwrap().modified().unwrap();
+    scratch.succeeds(&quick("table1", "t", &slow));
+    let all = runs(&scratch, "t/results.json");
+    assert_eq!(all.len(), 6);
+    assert!(first.iter().all(|run| all.contains(run)), "what was written down is kept");
+    assert_eq!(
+        fs::metadata(scratch.path(&marker)).unwrap().modified().unwrap(),
+        made,
+        "a run was made again"
+    );
 }
 
 /// Rounds and seeds that are fewer than wanted stand in the cell, and how to make those runs below.

@@ -24,6 +24,9 @@ const RELIABILITY_METHODS: [&str; 5] = [REFERENCE, "fedsi-paper", "fedbabu-noise
 /// The rows whose lines have a name: FedSI in both profiles, and the point method that it builds on without and with noise.
 const LINES: [&str; 4] = [REFERENCE, "fedsi-paper", "fedbabu", "fedbabu-noise"];
 
+/// So many rivals are nearest to FedSI: the range of a figure of differences. The others are arrows.
+const NEAREST: usize = 5;
+
 /// A figure as a file.
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -45,10 +48,18 @@ pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, Pap
     let scores = plan.experiment.scores();
     match plan.experiment {
         Experiment::Table1 | Experiment::Fig5 => {
-            scores.iter().map(|score| dots(plan, &run, &[score], score)).collect()
+            let mut all: Vec<Figure> = differences(plan, &run, scores)?.into_iter().collect();
+            for score in scores {
+                all.push(dots(plan, &run, &[score], score)?);
+            }
+            Ok(all)
         }
-        // Calibration on top, likelihood below.
-        Experiment::Table2 => Ok(vec![dots(plan, &run, &["ece", "nll"], "calibration")?]),
+        // Calibration on top, likelihood below. What is tested of both is in the tables.
+        Experiment::Table2 => {
+            let mut all: Vec<Figure> = differences(plan, &run, &["brier", "aurc"])?.into_iter().collect();
+            all.push(dots(plan, &run, &["ece", "nll"], "calibration")?);
+            Ok(all)
+        }
         Experiment::Fig3 | Experiment::Fig6 => Ok(vec![lines(plan, &run)?]),
         Experiment::Fig4 => reliability(plan, &run),
     }
@@ -73,6 +84,7 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
                 axis: score_title(score).trim_end_matches(" %").to_owned(),
                 unit: unit(score),
                 lower_is_better: !is_higher_better(score),
+                farthest: None,
                 rows: (0..cells.rows.len()).map(row).collect(),
             });
         }
@@ -85,10 +97,65 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         methods,
         panels,
         columns,
+        better_label: "better".to_owned(),
         dot_label: "mean over seeds, 95% interval".to_owned(),
         hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
     };
     Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
+}
+
+/// FedSI minus each method that is tested against it, on the settings that have tests; none where nothing is tested. Seeds
+/// differ more from each other than methods on the same seed do, so that this shows what scores side by side do not.
+fn differences(
+    plan: &Plan,
+    run: &[&SettingCells<'_>],
+    scores: &[&str],
+) -> Result<Option<Figure>, PaperError> {
+    let tested: Vec<&&SettingCells<'_>> =
+        run.iter().filter(|cells| scores.iter().any(|score| cells.tests(score) > 0)).collect();
+    if tested.is_empty() {
+        return Ok(None);
+    }
+    let place = plan.entries.iter().position(|entry| entry.id == REFERENCE);
+    let row = |cells: &SettingCells<'_>, score: &str, row: usize| {
+        if Some(row) == place {
+            return DotRow { value: Some(0.0), interval: Some([0.0; 2]) };
+        }
+        let difference = cells.result(row, score).and_then(|result| result.difference);
+        match difference.filter(|difference| difference.p_holm.is_some()) {
+            // As in the tables: FedSI minus the method.
+            Some(difference) => DotRow {
+                value: Some(-difference.mean),
+                interval: difference.interval.map(|[low, high]| [-high, -low]),
+            },
+            None => DotRow::default(),
+        }
+    };
+    let panel = |score: &str, cells: &SettingCells<'_>| {
+        let rows: Vec<DotRow> = (0..cells.rows.len()).map(|place| row(cells, score, place)).collect();
+        let mut distances: Vec<f64> = rows.iter().filter_map(|row| Some(row.value?.abs())).collect();
+        distances.sort_by(f64::total_cmp);
+        DotPanel {
+            title: drawn_title(cells),
+            axis: score_title(score).trim_end_matches(" %").to_owned(),
+            unit: unit(score),
+            lower_is_better: !is_higher_better(score),
+            farthest: distances.get(NEAREST).copied(),
+            rows,
+        }
+    };
+    let panels = scores.iter().flat_map(|score| tested.iter().map(|cells| panel(score, cells)));
+    let figure = MethodDots {
+        title: format!("{}, FedSI (calibrated) minus each method", plan.experiment.title()),
+        highlighted: place,
+        methods: plan.entries.iter().map(|entry| entry.title.to_owned()).collect(),
+        panels: panels.take(MOST_PANELS).collect(),
+        columns: tested.len().min(3),
+        better_label: "FedSI better".to_owned(),
+        dot_label: "FedSI (calibrated) minus the method: mean over the same seeds, 95% interval".to_owned(),
+        hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
+    };
+    Ok(Some(Figure { file: "differences.svg".to_owned(), svg: figure.svg()? }))
 }
 
 /// A name of the setting, and the rounds of the rows that are drawn where they are not those of the protocol.

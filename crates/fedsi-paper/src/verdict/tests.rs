@@ -83,6 +83,30 @@ fn of_all(all: Vec<Vec<RunRecord>>, say: impl Fn(&SettingCells<'_>) -> Option<St
     say(&SettingCells::all(&plan, &results)[0])
 }
 
+/// What is tested is drawn, seed by seed, with the sign of the tables.
+#[test]
+fn differences_are_drawn_where_they_are_tested() {
+    let drawn = |seeds: usize| {
+        let plan = plan();
+        let mut results = Results::new(&plan);
+        for (row, accuracy, wobble) in
+            [("fedsi", 0.96, 1e-3), ("fedavg", 0.90, 2e-3), ("fedbabu", 0.95, -1e-3)]
+        {
+            runs(row, accuracy, wobble).into_iter().take(seeds).for_each(|run| results.add(run));
+        }
+        let figures = crate::figures::figures(&plan, &SettingCells::all(&plan, &results)).unwrap();
+        figures.into_iter().find(|figure| figure.file == "differences.svg").map(|figure| figure.svg)
+    };
+    let svg = drawn(6).unwrap();
+    for words in
+        ["FedAvg 6.00%", "FedBABU 1.00%", "FedSI (calibrated) 0.00%", "FedBABU -0.0100", "FedSI better"]
+    {
+        assert!(svg.contains(words), "{words} is missing");
+    }
+    assert!(!svg.contains("FedPer 0"), "a method without runs has no difference");
+    assert!(drawn(4).is_none(), "four seeds are not tested");
+}
+
 #[test]
 fn words_follow_the_test() {
     let best = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)]).unwrap();

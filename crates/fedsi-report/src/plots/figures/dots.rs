@@ -29,6 +29,8 @@ pub struct MethodDots {
     pub panels: Vec<DotPanel>,
     /// Panels beside each other, 1 to [`MOST_COLUMNS`]; two are readable on a small screen.
     pub columns: usize,
+    /// What the good end of an axis is called: `better`, or of differences from one method that it is that one: `FedSI better`.
+    pub better_label: String,
     /// What a dot and its line are: `mean and 95% interval`.
     pub dot_label: String,
     /// What a hollow dot is: `fewer than 5 seeds`. Shown where there is one.
@@ -46,6 +48,8 @@ pub struct DotPanel {
     pub unit: Unit,
     /// Which end of the axis is called better.
     pub lower_is_better: bool,
+    /// Values farther than this from the highlighted method's are arrows; where nothing is said, those far from all others.
+    pub farthest: Option<f64>,
     /// A row for each of the figure's methods, in their order.
     pub rows: Vec<DotRow>,
 }
@@ -138,10 +142,20 @@ impl MethodDots {
         self.columns.min(self.panels.len()).max(1)
     }
 
-    /// Width of a panel with its margins: no title runs into the next one's.
+    /// The name of a panel's axis, and its good end.
+    fn axis_words(&self, panel: &DotPanel) -> String {
+        if panel.lower_is_better {
+            format!("{} (\u{2190} {})", panel.axis, self.better_label)
+        } else {
+            format!("{} ({} \u{2192})", panel.axis, self.better_label)
+        }
+    }
+
+    /// Width of a panel with its margins: no words run into the next one's.
     fn panel_width(&self) -> f64 {
-        let titles = self.panels.iter().map(|panel| width_of(&panel.title) + 12.0);
-        titles.fold(((WIDTH - self.names()) / self.beside() as f64).max(PANEL), f64::max)
+        let words = |panel: &DotPanel| width_of(&panel.title).max(width_of(&self.axis_words(panel))) + 12.0;
+        let words = self.panels.iter().map(words);
+        words.fold(((WIDTH - self.names()) / self.beside() as f64).max(PANEL), f64::max)
     }
 
     fn width(&self) -> f64 {
@@ -200,9 +214,13 @@ impl MethodDots {
         (left, top): (f64, f64),
     ) -> Result<(), ReportError> {
         let ends = (left + MARGIN.0, left + self.panel_width() - MARGIN.1);
-        let own: Vec<Spread> = panel.rows.iter().filter_map(DotRow::spread).collect();
         let highlighted = self.highlighted.and_then(|place| panel.rows.get(place));
         let kept: Vec<Spread> = highlighted.and_then(DotRow::spread).into_iter().collect();
+        let is_near = |spread: &Spread| match (panel.farthest, kept.first()) {
+            (Some(farthest), Some((centre, _))) => (spread.0 - centre).abs() <= farthest,
+            _ => true,
+        };
+        let own: Vec<Spread> = panel.rows.iter().filter_map(DotRow::spread).filter(is_near).collect();
         let axis = Axis::around(&own, &kept, panel.unit, ends);
         on.heading(&panel.title, (left + 4.0, top + 0.5 * TITLE))?;
         let (first, last) = (top + TITLE, top + TITLE + ROW * panel.rows.len() as f64);
@@ -222,12 +240,7 @@ impl MethodDots {
             on.line((x, last), (x, last + 4.0), SOFT, 1.0)?;
             on.words(&words, SOFT, HPos::Center, (x, last + 14.0))?;
         }
-        let words = if panel.lower_is_better {
-            format!("{} (\u{2190} better)", panel.axis)
-        } else {
-            format!("{} (better \u{2192})", panel.axis)
-        };
-        on.words(&words, INK, HPos::Center, (f64::midpoint(ends.0, ends.1), last + 33.0))?;
+        on.words(&self.axis_words(panel), INK, HPos::Center, (f64::midpoint(ends.0, ends.1), last + 33.0))?;
         for (place, row) in panel.rows.iter().enumerate() {
             let middle = first + ROW * (place as f64 + 0.5);
             let is_highlighted = self.highlighted == Some(place);

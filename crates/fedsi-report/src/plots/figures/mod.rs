@@ -22,10 +22,12 @@
 //!         title: "MNIST".to_owned(),
 //!         axis: "accuracy".to_owned(),
 //!         unit: Unit::Percent,
+//!         farthest: None,
 //!         lower_is_better: false,
 //!         rows: vec![row(0.9), row(0.95)],
 //!     }],
 //!     columns: 1,
+//!     better_label: "better".to_owned(),
 //!     dot_label: "mean and 95% interval".to_owned(),
 //!     hollow_label: "fewer than 5 seeds".to_owned(),
 //! };

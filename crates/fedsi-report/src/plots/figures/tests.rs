@@ -2,6 +2,7 @@
 
 use fedsi_metrics::{Bins, ReliabilityTable};
 
+use super::super::canvas::Plot as _;
 use super::*;
 
 const METHODS: [&str; 15] = [
@@ -50,6 +51,7 @@ fn dots() -> MethodDots {
         title: (*title).to_owned(),
         axis: if place == 5 { "ECE" } else { "accuracy" }.to_owned(),
         unit: if place == 5 { Unit::Number } else { Unit::Percent },
+        farthest: None,
         lower_is_better: place == 5,
         rows: (0..METHODS.len()).map(|of| row(place, of)).collect(),
     });
@@ -59,6 +61,7 @@ fn dots() -> MethodDots {
         highlighted: Some(13),
         panels: panels.collect(),
         columns: 2,
+        better_label: "better".to_owned(),
         dot_label: "mean, 95% interval".to_owned(),
         hollow_label: "fewer than 5 seeds".to_owned(),
     }
@@ -207,6 +210,29 @@ fn only_dots_without_an_interval_are_hollow() {
     assert!(!words(&svg).contains(&"fewer than 5 seeds"), "nothing is hollow");
     assert!(words(&svg).contains(&"mean, 95% interval"));
     assert_eq!(count(&svg, "circle"), 6 * 13 + 1);
+}
+
+/// Where a panel says how far it reaches, what is farther from the highlighted method is an arrow; and words that are wider
+/// than panels widen them.
+#[test]
+fn far_from_the_highlighted_method_are_arrows() {
+    let mut figure = MethodDots { panels: dots().panels[..3].to_vec(), columns: 3, ..dots() };
+    let (usual, narrow) = (count(&figure.svg().unwrap(), "circle"), figure.size().0);
+    // The second panel alone: its highlighted method has 90.5%, three others are within a point of it.
+    figure.panels[1].farthest = Some(0.01);
+    let centre = figure.panels[1].rows[13].value.unwrap();
+    let values: Vec<f64> = figure.panels[1].rows.iter().filter_map(|row| row.value).collect();
+    let far = values.iter().filter(|value| (*value - centre).abs() > 0.013).count();
+    let svg = figure.svg().unwrap();
+    keep("dots-near.svg", &svg);
+    assert!(far > 5, "{far}");
+    // One method is far from all others anyway.
+    assert_eq!(count(&svg, "circle"), usual - (far - 1));
+    figure.better_label = "the first of these methods is better".to_owned();
+    assert!(figure.size().0 > narrow, "no words run into those of the next panel");
+    assert!(
+        words(&figure.svg().unwrap()).contains(&"accuracy (the first of these methods is better \u{2192})")
+    );
 }
 
 /// More methods than colours can tell apart: those without a name are one grey entry of the legend.

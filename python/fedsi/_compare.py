@@ -176,6 +176,7 @@ def compare(
     tune: bool | None = None,
     tune_rounds: int | None = None,
     tune_finalists: int | None = None,
+    tune_seeds: int | None = None,
     columns: Sequence[str] | None = None,
     external: Mapping[str, PathLike] | None = None,
     jobs: int = 0,
@@ -193,15 +194,16 @@ def compare(
         How many seeds, from the setting ``seed`` on; 5 by default. Tests and Student's intervals need as many.
     config, **settings
         Settings of every run, as in :func:`fedsi.run`. A section ``compare`` may name methods, seeds, reference, tune,
-        tune_rounds, tune_finalists, columns and with, as for ``fedsi compare``; arguments win over it.
+        tune_rounds, tune_finalists, tune_seeds, columns and with, as for ``fedsi compare``; arguments win over it.
     out
         The folder; None: ``runs/compare-DATASET-SIZE``. Runs that are there are reused, so that the same call goes on
         with a comparison that was stopped. False: a temporary folder that is removed with the :class:`Comparison`.
     reference
         The method that the others are tested against: ``fedsi`` where it is compared, else the first.
-    tune, tune_rounds, tune_finalists
+    tune, tune_rounds, tune_finalists, tune_seeds
         Whether learning rates and more are chosen first, by the same search for each method; the rounds of a trial; how
-        many of the best trials are made again for all rounds of a run, beside the settings before the search (2; 0: none).
+        many of the best trials are made again for all rounds of a run, beside the settings before the search (2; 0: none);
+        on how many seeds each setting is tried, of which the mean counts (1).
     external
         Predictions of other tools for the same test rows: files by name (docs/compare.md).
     columns
@@ -216,7 +218,14 @@ def compare(
     """
     from fedsi._run import flag, folder_of, full_names, plain
 
-    for name, value in (("seeds", seeds), ("tune_rounds", tune_rounds), ("tune_finalists", tune_finalists), ("jobs", jobs)):
+    numbers = {
+        "seeds": seeds,
+        "tune_rounds": tune_rounds,
+        "tune_finalists": tune_finalists,
+        "tune_seeds": tune_seeds,
+        "jobs": jobs,
+    }
+    for name, value in numbers.items():
         whole = not isinstance(value, bool) and isinstance(value, (int, np.integer)) and 0 <= value < 2**63
         if not whole and (value is not None or name == "jobs"):
             raise InputError(f"{name}: expected a whole number that is not negative, found {value!r}")
@@ -241,6 +250,7 @@ def compare(
         tune=None if tune is None else bool(tune),
         tune_rounds=None if tune_rounds is None else int(tune_rounds),
         tune_finalists=None if tune_finalists is None else int(tune_finalists),
+        tune_seeds=None if tune_seeds is None else int(tune_seeds),
         jobs=int(jobs),
         out=target,
         overwrite=bool(overwrite),

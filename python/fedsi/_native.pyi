@@ -65,6 +65,7 @@ def compare_methods(
     tune: bool | None,
     tune_rounds: int | None,
     tune_finalists: int | None,
+    tune_seeds: int | None,
     jobs: int,
     out: str | PathLike[str] | None,
     overwrite: bool,

@@ -52,13 +52,13 @@ pub fn compare(
         spec.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("compare-{}", data_label(&base))));
     let existing = CompareFolder::inspect(&path)?;
     let mut undecided: Vec<&str> = Vec::new();
-    if spec.tune {
+    if spec.tune.is_some() {
         undecided.extend(planned.iter().flat_map(|run| grid(run.method)).map(|(key, _)| key));
         undecided.extend(COMMON.map(|(key, _)| key));
     }
     let files = FileDigests::default();
     let any_missing = any_missing(&planned, &path, spec.force, &undecided, &files)?;
-    let tuning = spec.tune.then(|| protocol(&base, spec.tune_rounds, spec.tune_finalists));
+    let tuning = spec.tune.as_ref().map(|tune| protocol(&base, tune));
     let data = DataCache::default();
     if any_missing {
         check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;

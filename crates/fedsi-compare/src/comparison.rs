@@ -53,12 +53,40 @@ pub struct TuningProtocol {
     /// The trials for all rounds of a run that decide after the search, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalists: Option<Finalists>,
-    /// The seed of every trial.
+    /// The first seed of trials.
     pub seed: u64,
+    /// How many seeds, from that on: every setting is tried on each, and its mean score counts.
+    #[serde(default = "one_seed", skip_serializing_if = "is_one_seed")]
+    pub seeds: usize,
     /// The share of clients' training data that trials were scored on and did not learn from.
     pub held_out: f64,
     /// What decided: the score, lower is better.
     pub score: String,
+}
+
+const fn one_seed() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_one_seed(seeds: &usize) -> bool {
+    *seeds == 1
+}
+
+impl TuningProtocol {
+    /// The seeds of trials.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.seed..).take(self.seeds)
+    }
+
+    /// The seeds of trials in words.
+    #[must_use]
+    pub fn seeds_text(&self) -> String {
+        match self.seeds().last() {
+            Some(last) if last > self.seed => format!("seeds {} to {last}", self.seed),
+            _ => format!("seed {}", self.seed),
+        }
+    }
 }
 
 /// What is tried for all rounds of a run after a search by shorter trials.
@@ -147,6 +175,9 @@ pub struct Trial {
     /// Its rounds, where they are not those of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<usize>,
+    /// Its seed, where it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Mean negative log likelihood of personal models on held-out training data; null where the trial failed.
     pub held_out_nll: Option<f64>,
     /// Every score on that data.

@@ -44,6 +44,6 @@ pub use folder::CompareFolder;
 pub use plan::methods;
 pub use pool::CompareObserver;
 pub use runs::{AfterRun, Outcomes, RunBatch, RunOutcome, RunReport};
-pub use spec::CompareSpec;
+pub use spec::{CompareSpec, TuneSpec};
 pub use summarise::SummaryStatistics;
 pub use table::{Columns, Format, check_columns};

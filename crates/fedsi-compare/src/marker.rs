@@ -18,12 +18,14 @@ pub(crate) fn marker(spec: &CompareSpec<'_>, base: &Checked, seeds: &[u64]) -> T
     if let Some(reference) = spec.reference {
         set("reference", Value::String(reference.to_owned()));
     }
-    set("tune", Value::Boolean(spec.tune));
-    if let Some(rounds) = spec.tune_rounds {
-        set("tune_rounds", whole(rounds));
-    }
-    if let Some(count) = spec.tune_finalists {
-        set("tune_finalists", whole(count));
+    set("tune", Value::Boolean(spec.tune.is_some()));
+    let tune = spec.tune.unwrap_or_default();
+    let numbers =
+        [("tune_rounds", tune.rounds), ("tune_finalists", tune.finalists), ("tune_seeds", tune.seeds)];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            set(key, whole(number));
+        }
     }
     if !spec.columns.is_empty() {
         set("columns", texts(&mut spec.columns.iter().cloned()));

@@ -8,6 +8,18 @@ use toml::Table;
 use crate::external::ExternalMethod;
 use crate::plan::Settings;
 
+/// How much a search for every method's settings tries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TuneSpec {
+    /// Rounds of a trial, where not a quarter of a run's.
+    pub rounds: Option<usize>,
+    /// The best trials that are made again for all rounds of a run, the settings before the search beside them; 2 where nothing
+    /// is said, 0 for none.
+    pub finalists: Option<usize>,
+    /// How many seeds every setting is tried on, from the settings' own on; 1 where nothing is said.
+    pub seeds: Option<usize>,
+}
+
 /// What is to be compared, and where.
 pub struct CompareSpec<'a> {
     /// The methods, from [`methods`](crate::plan::methods).
@@ -20,13 +32,8 @@ pub struct CompareSpec<'a> {
     pub columns: Vec<String>,
     /// The name of the method that the others are tested against; `fedsi` where it is compared, else the first.
     pub reference: Option<&'a str>,
-    /// Whether to tune first.
-    pub tune: bool,
-    /// Rounds of a trial, where not a quarter of a run's.
-    pub tune_rounds: Option<usize>,
-    /// The best trials that are made again for all rounds of a run, the settings before the search beside them; 2 where nothing
-    /// is said, 0 for none.
-    pub tune_finalists: Option<usize>,
+    /// How to tune first; none: not at all.
+    pub tune: Option<TuneSpec>,
     /// Runs side by side; 0: as many as cores and memory allow.
     pub jobs: usize,
     /// The folder; `runs/compare-DATASET-SIZE` where none is given.

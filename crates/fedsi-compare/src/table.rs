@@ -144,10 +144,10 @@ impl Comparison {
                 format!(", then the best {} and the defaults {} rounds", finalists.count, finalists.rounds)
             });
             notes.push(format!(
-                "tuned for every method on {:.0}% of the training data, held out: {} rounds{finalists}, seed {}",
+                "tuned for every method on {:.0}% of the training data, held out: {} rounds{finalists}, {}",
                 100.0 * tuning.held_out,
                 tuning.rounds,
-                tuning.seed
+                tuning.seeds_text()
             ));
         }
         notes

@@ -3,10 +3,11 @@
 //! One key after the other: `training.learning_rate` first, then the method's own setting at the best rate, then
 //! `training.weight_noise` at the best of both. A method that has noise of its own has another setting in the place of the
 //! last, one without settings of its own tries more learning rates. Every method so has three keys with three values each,
-//! on the same seed, for the same rounds: nine values, seven trials where the defaults are among the values tried. What
+//! on the same seeds, for the same rounds: nine values, seven trials a seed where the defaults are among the values tried. What
 //! each run chooses for itself on data set aside is on for all of them alike (`COMMON`). A trial trains without the held-out share of
 //! each client's training data, makes personal models as at the end of a run, and is scored by their negative log
-//! likelihood on that share. Test data is never used.
+//! likelihood on that share. Test data is never used. Of several seeds the mean counts: what one seed holds out can be too
+//! few samples to choose by.
 //!
 //! Trials are shorter than runs, and what is best after few rounds need not be best after many. So the best trials, and the
 //! settings before the search, are made again for all rounds of a run (`Finalists`), and these decide. As many for every method.
@@ -28,6 +29,7 @@ use crate::CompareError;
 use crate::comparison::{Finalists, Trial, TuningProtocol};
 use crate::plan::{Settings, identity};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
+use crate::spec::TuneSpec;
 use search::{GridSearch, TrialCache, Values};
 
 /// The share of training data that trials are scored on, where the config holds nothing out.
@@ -75,16 +77,17 @@ impl TunedValues {
     }
 }
 
-/// How all methods are tuned: with `rounds` as asked for, or a quarter of a run's and at least ten, never more than
-/// a run's; then so many `finalists` for a run's rounds, none where trials have as many.
-pub(crate) fn protocol(config: &Config, rounds: Option<usize>, finalists: Option<usize>) -> TuningProtocol {
+/// How all methods are tuned: with as many rounds as asked for, or a quarter of a run's and at least ten, never more than
+/// a run's; then so many finalists for a run's rounds, none where trials have as many.
+pub(crate) fn protocol(config: &Config, spec: &TuneSpec) -> TuningProtocol {
     let fraction = config.validation.fraction;
-    let rounds = rounds.unwrap_or_else(|| (config.rounds / 4).max(10).min(config.rounds));
-    let count = if rounds < config.rounds { finalists.unwrap_or(FINALISTS) } else { 0 };
+    let rounds = spec.rounds.unwrap_or_else(|| (config.rounds / 4).max(10).min(config.rounds));
+    let count = if rounds < config.rounds { spec.finalists.unwrap_or(FINALISTS) } else { 0 };
     TuningProtocol {
         rounds,
         finalists: (count > 0).then_some(Finalists { count, rounds: config.rounds }),
         seed: config.seed,
+        seeds: spec.seeds.unwrap_or(1),
         held_out: if fraction > 0.0 { fraction } else { HELD_OUT },
         score: "nll".to_owned(),
     }
@@ -110,6 +113,7 @@ struct Job<'a> {
     values: Values,
     /// Rounds, where they are not those of the search.
     rounds: Option<usize>,
+    seed: u64,
     config: Checked,
     work: WorkEstimate,
     name: String,
@@ -117,17 +121,23 @@ struct Job<'a> {
 
 impl Tuner<'_> {
     /// The settings of a trial.
-    fn config(&self, method: &Method, values: &Values, rounds: usize) -> Result<Checked, CompareError> {
+    fn config(
+        &self,
+        method: &Method,
+        values: &Values,
+        rounds: usize,
+        seed: u64,
+    ) -> Result<Checked, CompareError> {
         let mut all = with_common(values);
         all.push(("rounds", Value::Integer(i64::try_from(rounds).unwrap_or(i64::MAX))));
         all.push(("validation.fraction", Value::Float(self.protocol.held_out)));
-        all.extend(identity(method, self.protocol.seed));
+        all.extend(identity(method, seed));
         Ok((self.settings)(&all)?)
     }
 
     /// A method before its first trial, with those an earlier process made under the same settings.
     fn search(&self, method: &'static Method) -> Result<GridSearch, CompareError> {
-        let config = self.config(method, &Values::new(), self.protocol.rounds)?;
+        let config = self.config(method, &Values::new(), self.protocol.rounds, self.protocol.seed)?;
         let grid = grid(method);
         let mut table = Table::try_from(result_settings(&config, DataPaths::Compare))
             .map_err(|error| CompareError::content(self.folder, &error))?;
@@ -147,7 +157,8 @@ impl Tuner<'_> {
             cache.settings == settings && (data.is_none() || cache.data.is_none() || cache.data == data)
         };
         let cache = remembered.filter(same).unwrap_or(TrialCache { settings, data, trials: Vec::new() });
-        Ok(GridSearch::new(method, grid, start, cache, file))
+        let seeds = self.protocol.seeds().collect();
+        Ok(GridSearch::new(method, grid, seeds, start, cache, file))
     }
 
     /// Tunes every method: one key after the other, the trials of all methods for a key side by side.
@@ -180,21 +191,25 @@ impl Tuner<'_> {
         candidates: impl Fn(&GridSearch) -> Vec<Values>,
     ) -> Result<(), CompareError> {
         let (mut jobs, mut reused) = (Vec::new(), 0);
-        for search in searches {
+        // Seed by seed, so that trials share open data.
+        for (seed, search) in
+            self.protocol.seeds().flat_map(|seed| searches.iter().map(move |one| (seed, one)))
+        {
             for values in candidates(search) {
-                if search.known(&values, rounds).is_some() {
+                if search.known(&values, rounds, seed).is_some() {
                     reused += 1;
                     continue;
                 }
-                let config = self.config(search.method, &values, rounds.unwrap_or(self.protocol.rounds))?;
+                let trial_rounds = rounds.unwrap_or(self.protocol.rounds);
+                let config = self.config(search.method, &values, trial_rounds, seed)?;
                 let clients = self.data.open(&config)?.federation.clients();
                 let shown: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                let name = format!("{} {}", search.method.name, shown.join(" "));
+                let name = format!("{} {}, seed {seed}", search.method.name, shown.join(" "));
                 let work = WorkEstimate::of(&config, clients);
-                jobs.push(Job { search, values, rounds, work, config, name });
+                jobs.push(Job { search, values, rounds, seed, work, config, name });
             }
         }
-        jobs.sort_by_key(|job| std::cmp::Reverse(job.work.total(job.config.rounds)));
+        jobs.sort_by_key(|job| (job.seed, std::cmp::Reverse(job.work.total(job.config.rounds))));
         let units = jobs.iter().map(|job| job.work.total(job.config.rounds)).sum();
         self.observer.stage(stage, jobs.len(), reused, units);
         let outcomes = pool::run_jobs(
@@ -218,6 +233,7 @@ impl Tuner<'_> {
                 let trial = Trial {
                     values: job.values.clone(),
                     rounds: job.rounds,
+                    seed: (job.seed != self.protocol.seed).then_some(job.seed),
                     held_out_nll: nll,
                     held_out: scores.filter(|_| nll.is_some()),
                     seconds: begun.elapsed().as_secs_f64(),
@@ -322,10 +338,15 @@ mod tests {
         let mut config = Config::defaults("fedavg", "digits", Size::Small).unwrap();
         for (rounds, wanted, expected) in [(60, None, 15), (20, None, 10), (4, None, 4), (60, Some(3), 3)] {
             config.rounds = rounds;
-            assert_eq!(protocol(&config, wanted, None).rounds, expected);
+            assert_eq!(
+                protocol(&config, &TuneSpec { rounds: wanted, ..TuneSpec::default() }).rounds,
+                expected
+            );
         }
-        assert_eq!(protocol(&config, None, None).held_out, 0.2);
-        let finalists = |rounds, wanted| protocol(&config, rounds, wanted).finalists;
+        let default = protocol(&config, &TuneSpec::default());
+        assert_eq!((default.held_out, default.seeds), (0.2, 1));
+        let finalists =
+            |rounds, finalists| protocol(&config, &TuneSpec { rounds, finalists, seeds: None }).finalists;
         assert_eq!(finalists(None, None), Some(Finalists { count: 2, rounds: 60 }));
         assert_eq!(finalists(Some(3), Some(1)), Some(Finalists { count: 1, rounds: 60 }));
         assert_eq!(finalists(Some(60), Some(1)), None, "trials have all rounds as it is");

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fedsi_compare::{
-    CompareError, CompareObserver, CompareSpec, Comparison, ExternalMethod, FinishedComparison, Format,
+    CompareError, CompareObserver, CompareSpec, Comparison, ExternalMethod, FinishedComparison, Format, TuneSpec,
 };
 use fedsi_fl::config::Overrides;
 use pyo3::prelude::*;
@@ -39,7 +39,7 @@ const PATHS: [&str; 5] =
 /// `observer` is called with `("stage" | "advanced" | "started" | "finished", name, number, number)`.
 #[pyfunction]
 #[pyo3(signature = (config, settings, *, methods, seeds, reference, with_, columns, tune, tune_rounds,
-    tune_finalists, jobs, out, overwrite, observer))]
+    tune_finalists, tune_seeds, jobs, out, overwrite, observer))]
 #[allow(clippy::too_many_arguments)] // the flags of `fedsi compare`, by their names
 fn compare_methods(
     py: Python<'_>,
@@ -53,6 +53,7 @@ fn compare_methods(
     tune: Option<bool>,
     tune_rounds: Option<usize>,
     tune_finalists: Option<usize>,
+    tune_seeds: Option<usize>,
     jobs: usize,
     out: Option<PathBuf>,
     overwrite: bool,
@@ -66,13 +67,18 @@ fn compare_methods(
         return Err(Kind::Config.error(words));
     }
     let tune = tune.or(section.tune).unwrap_or(false);
-    let tune_rounds = tune_rounds.or(section.tune_rounds);
-    let tune_finalists = tune_finalists.or(section.tune_finalists);
+    let trials = TuneSpec {
+        rounds: tune_rounds.or(section.tune_rounds),
+        finalists: tune_finalists.or(section.tune_finalists),
+        seeds: tune_seeds.or(section.tune_seeds),
+    };
     let reference = reference.or_else(|| section.reference.clone());
-    if tune_rounds == Some(0) || (tune_rounds.is_some() && !tune) {
-        return Err(Kind::Config.error("tune_rounds: expected 1 or more, together with tune=True"));
+    for (name, number) in [("tune_rounds", trials.rounds), ("tune_seeds", trials.seeds)] {
+        if number == Some(0) || (number.is_some() && !tune) {
+            return Err(Kind::Config.error(format!("{name}: expected 1 or more, together with tune=True")));
+        }
     }
-    if tune_finalists.is_some() && !tune {
+    if trials.finalists.is_some() && !tune {
         return Err(Kind::Config.error("tune_finalists: expected together with tune=True"));
     }
     let with = with_.unwrap_or_else(|| section.with());
@@ -84,9 +90,7 @@ fn compare_methods(
         columns: columns.unwrap_or_else(|| section.columns()),
         seeds: seeds.or(section.seeds).unwrap_or(SEEDS),
         reference: reference.as_deref(),
-        tune,
-        tune_rounds,
-        tune_finalists,
+        tune: tune.then_some(trials),
         jobs,
         out,
         force: overwrite,

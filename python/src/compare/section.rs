@@ -14,6 +14,7 @@ pub(super) struct Section {
     pub(super) tune: Option<bool>,
     pub(super) tune_rounds: Option<usize>,
     pub(super) tune_finalists: Option<usize>,
+    pub(super) tune_seeds: Option<usize>,
     columns: Option<Names>,
     with: Option<Names>,
     /// What fedsi itself wrote down of a comparison: nothing to go by.

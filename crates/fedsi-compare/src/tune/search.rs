@@ -19,6 +19,8 @@ pub(super) struct GridSearch {
     pub(super) grid: Vec<(&'static str, Vec<f64>)>,
     /// The values before the search: the method's defaults, or what the user set.
     pub(super) start: Values,
+    /// The seeds on each of which everything is tried.
+    seeds: Vec<u64>,
     /// The best values so far.
     values: Values,
     cache: Mutex<TrialCache>,
@@ -41,11 +43,12 @@ impl GridSearch {
     pub(super) fn new(
         method: &'static Method,
         grid: Vec<(&'static str, Vec<f64>)>,
+        seeds: Vec<u64>,
         start: Values,
         cache: TrialCache,
         file: PathBuf,
     ) -> Self {
-        Self { method, grid, values: start.clone(), start, cache: Mutex::new(cache), file }
+        Self { method, grid, seeds, values: start.clone(), start, cache: Mutex::new(cache), file }
     }
 
     /// The values to try for a key, the others as they were chosen or stand in the config.
@@ -62,20 +65,40 @@ impl GridSearch {
     /// The values to try for all rounds of a run: the `count` best of the search, of equals the first, and those before the search, so
     /// that every method has as many trials.
     pub(super) fn finalists(&self, count: usize) -> Vec<Values> {
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_search = cache.trials.iter().filter(|trial| trial.rounds.is_none());
-        let others = of_search.filter(|trial| trial.values != self.start);
-        let mut scored: Vec<(f64, &Values)> =
-            others.filter_map(|trial| Some((trial.held_out_nll?, &trial.values))).collect();
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| self.by_grid(a.1, b.1)));
-        let best = scored.into_iter().take(count).map(|(_, values)| values.clone());
+        let mut scored: Vec<(f64, Values)> = Vec::new();
+        for values in self.tried_in_search() {
+            if values == self.start || scored.iter().any(|(_, other)| *other == values) {
+                continue;
+            }
+            scored.extend(self.score(&values, None).map(|score| (score, values)));
+        }
+        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| self.by_grid(&a.1, &b.1)));
+        let best = scored.into_iter().take(count).map(|(_, values)| values);
         best.chain([self.start.clone()]).collect()
     }
 
-    /// The trial of these values in the search (`rounds` none), or for so many rounds.
-    pub(super) fn known(&self, values: &Values, rounds: Option<usize>) -> Option<Trial> {
+    /// The values of every trial of the search, again for each seed.
+    fn tried_in_search(&self) -> Vec<Values> {
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.trials.iter().find(|trial| trial.rounds == rounds && trial.values == *values).cloned()
+        let of_search = cache.trials.iter().filter(|trial| trial.rounds.is_none());
+        of_search.map(|trial| trial.values.clone()).collect()
+    }
+
+    /// The trial of these values on a seed in the search (`rounds` none), or for so many rounds.
+    pub(super) fn known(&self, values: &Values, rounds: Option<usize>, seed: u64) -> Option<Trial> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |trial: &&Trial| {
+            let of_seed = trial.seed.or(self.seeds.first().copied());
+            trial.rounds == rounds && of_seed == Some(seed) && trial.values == *values
+        };
+        cache.trials.iter().find(is_it).cloned()
+    }
+
+    /// The mean score of these values over the seeds; none where a trial is not there or failed.
+    fn score(&self, values: &Values, rounds: Option<usize>) -> Option<f64> {
+        let of_seed = |&seed: &u64| self.known(values, rounds, seed)?.held_out_nll;
+        let sum = self.seeds.iter().map(of_seed).sum::<Option<f64>>()?;
+        Some(sum / self.seeds.len() as f64)
     }
 
     /// Writes a trial down at once: a killed process repeats at most what it was at.
@@ -114,7 +137,7 @@ impl GridSearch {
 
     /// Those of these values with the lowest score; of equals the first.
     fn best(&self, tried: impl Iterator<Item = Values>, rounds: Option<usize>) -> Option<Values> {
-        let scored = tried.filter_map(|values| Some((self.known(&values, rounds)?.held_out_nll?, values)));
+        let scored = tried.filter_map(|values| Some((self.score(&values, rounds)?, values)));
         scored.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, values)| values)
     }
 
@@ -130,7 +153,10 @@ impl GridSearch {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let mut trials = std::mem::take(&mut cache.trials);
         drop(cache);
-        trials.sort_by(|a, b| a.rounds.cmp(&b.rounds).then_with(|| self.by_grid(&a.values, &b.values)));
+        trials.sort_by(|a, b| {
+            let by_values = a.rounds.cmp(&b.rounds).then_with(|| self.by_grid(&a.values, &b.values));
+            by_values.then_with(|| a.seed.cmp(&b.seed))
+        });
         (self.values, trials)
     }
 }
@@ -145,11 +171,18 @@ mod tests {
         BTreeMap::from([(RATE.to_owned(), value)])
     }
 
-    /// A search of learning rates from 1e-3 on, with trials (rate, score, rounds).
+    /// A search of learning rates from 1e-3 on, with trials (rate, score, rounds) on one seed.
     fn search(trials: &[(f64, Option<f64>, Option<usize>)]) -> GridSearch {
-        let trials = trials.iter().map(|&(value, nll, rounds)| Trial {
+        let trials: Vec<_> = trials.iter().map(|&(value, nll, rounds)| (value, nll, rounds, None)).collect();
+        search_on(&[1], &trials)
+    }
+
+    /// The same on these seeds, which trials name last; none for the first.
+    fn search_on(seeds: &[u64], trials: &[(f64, Option<f64>, Option<usize>, Option<u64>)]) -> GridSearch {
+        let trials = trials.iter().map(|&(value, nll, rounds, seed)| Trial {
             values: rate(value),
             rounds,
+            seed,
             held_out_nll: nll,
             held_out: None,
             seconds: 1.0,
@@ -157,7 +190,41 @@ mod tests {
         });
         let cache = TrialCache { trials: trials.collect(), ..TrialCache::default() };
         let grid = vec![(RATE, vec![3e-4, 1e-3, 3e-3])];
-        GridSearch::new(fedsi_fl::methods::METHODS[0], grid, rate(1e-3), cache, PathBuf::new())
+        let method = fedsi_fl::methods::METHODS[0];
+        GridSearch::new(method, grid, seeds.to_vec(), rate(1e-3), cache, PathBuf::new())
+    }
+
+    /// One lucky seed does not choose, and a setting that failed on a seed is not chosen.
+    #[test]
+    fn the_mean_over_seeds_decides() {
+        let (short, all) = (None, Some(800));
+        let trials = [
+            (3e-4, Some(0.1), short, None),
+            (3e-4, Some(0.9), short, Some(2)),
+            (1e-3, Some(0.4), short, None),
+            (1e-3, Some(0.4), short, Some(2)),
+            (3e-3, Some(0.01), short, None),
+            (3e-3, None, short, Some(2)),
+            (3e-4, Some(0.3), all, None),
+            (3e-4, Some(0.2), all, Some(2)),
+            (1e-3, Some(0.1), all, None),
+            (1e-3, Some(0.5), all, Some(2)),
+        ];
+        let mut both = search_on(&[1, 2], &trials);
+        both.choose(0);
+        assert_eq!(both.values, rate(1e-3));
+        assert_eq!(both.finalists(9), [rate(3e-4), rate(1e-3)], "each once, none that failed on a seed");
+        both.choose_finalist(9, 800);
+        assert_eq!(both.values, rate(3e-4));
+        let order: Vec<_> =
+            both.finish().1.iter().map(|trial| (trial.rounds, trial.values[RATE], trial.seed)).collect();
+        assert_eq!(order[..3], [(None, 3e-4, None), (None, 3e-4, Some(2)), (None, 1e-3, None)]);
+        let mut first = search_on(&[1], &trials);
+        first.choose(0);
+        assert_eq!(first.values, rate(3e-3), "trials of other seeds do not count");
+        let mut three = search_on(&[1, 2, 3], &trials);
+        three.choose(0);
+        assert_eq!(three.values, rate(1e-3), "nothing is tried on all three: the start stays");
     }
 
     /// Whatever the search finds of the defaults, they are tried beside as many others.

@@ -137,6 +137,10 @@ impl ComparePage<'_> {
         trial.rounds.unwrap_or(tuning.rounds)
     }
 
+    fn trial_seed(trial: &Trial, tuning: &TuningProtocol) -> u64 {
+        trial.seed.unwrap_or(tuning.seed)
+    }
+
     fn trial_score(trial: &Trial) -> String {
         match (trial.held_out_nll, &trial.failure) {
             (Some(nll), _) => format!("{nll:.4}"),

@@ -33,6 +33,9 @@ pub(crate) struct CompareArguments {
     /// after few rounds need not be after many [default: 2, where trials have fewer rounds than runs; 0: none].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tune_finalists: Option<usize>,
+    /// Try every setting on N seeds, counted from --seed on, and choose by the mean [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tune_seeds: Option<usize>,
     /// Columns of the table, by their names in summary.json, with commas between [default: as many as fit 80 letters].
     #[arg(long, value_name = "NAMES")]
     pub(crate) columns: Option<String>,

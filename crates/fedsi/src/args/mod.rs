@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Resume(ResumeArguments),
     /// Compare methods on one dataset over several seeds; an interrupted comparison is resumed.
     ///
-    /// CONFIG may have a section `[compare]` with methods, seeds, reference, tune, `tune_rounds`, `tune_finalists`, columns and with, as the flags
+    /// CONFIG may have a section `[compare]` with methods, seeds, reference, tune, `tune_rounds`, `tune_finalists`, `tune_seeds`, columns and with, as the flags
     /// are called; `compare.toml` in a comparison's folder is such a file.
     // Refused with a message that names --methods, so not shown.
     #[command(args_override_self = true, mut_arg("method", |method| method.hide(true)))]

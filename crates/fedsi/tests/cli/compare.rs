@@ -278,6 +278,41 @@ fn tuning_chooses_on_held_out_data_and_says_what() {
     }
 }
 
+/// What was tried on one seed is reused, and the mean of all seeds decides.
+#[test]
+fn settings_are_tried_on_several_seeds() {
+    let scratch = Scratch::new();
+    let tune = |more: &[&'static str]| {
+        let fixed = ["--tune", "--tune-rounds=1", "--tune-finalists=1", "--methods=fedavg", "--json"];
+        scratch.succeeds(&compare(&[&fixed[..], more].concat())).json()
+    };
+    let trials = |found: &Value| found["methods"][0]["trials"].as_array().unwrap().clone();
+    let alone = tune(&[]);
+    assert!(alone["tuning"]["seeds"].is_null(), "one seed is not worth a word");
+    let found = tune(&["--tune-seeds=3"]);
+    assert_eq!((&found["tuning"]["seed"], &found["tuning"]["seeds"]), (&Value::from(1), &Value::from(3)));
+    let all = trials(&found);
+    let of_first: Vec<&Value> = all.iter().filter(|trial| trial["seed"].is_null()).collect();
+    for trial in trials(&alone) {
+        let same =
+            of_first.iter().find(|other| ["values", "rounds"].iter().all(|key| other[key] == trial[key]));
+        assert_eq!(same.map(|other| &other["held_out"]), Some(&trial["held_out"]), "{trial}");
+    }
+    let mut means: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for trial in all.iter().filter(|trial| trial["rounds"] == 2) {
+        means.entry(trial["values"].to_string()).or_default().push(trial["held_out_nll"].as_f64().unwrap());
+    }
+    // One seed may have had other finalists.
+    means.retain(|_, scores| scores.len() == 3);
+    assert_eq!(means.len(), 2, "the best of the search and the defaults, on every seed");
+    assert!(means.values().all(|scores| scores.iter().any(|score| *score != scores[0])), "{means:?}");
+    let sum = |scores: &[f64]| scores.iter().sum::<f64>();
+    let best = means.iter().min_by(|a, b| sum(a.1).total_cmp(&sum(b.1))).unwrap();
+    assert_eq!(*best.0, found["methods"][0]["tuned"].to_string());
+    assert!(scratch.text("c/compare.toml").contains("tune_seeds = 3"));
+    assert!(scratch.text("c/report.html").contains("seeds 1 to 3, whose mean counts"));
+}
+
 #[test]
 fn a_run_that_fails_stops_no_other() {
     let scratch = Scratch::new();
@@ -371,6 +406,9 @@ fn bad_input() {
             (&["--tune-rounds", "3"], &["--tune-rounds", "give --tune too"]),
             (&["--tune-finalists", "3"], &["--tune-finalists", "give --tune too"]),
             (&["--tune", "--tune-finalists", "-1"], &["--tune-finalists", "-1"]),
+            (&["--tune-seeds", "3"], &["--tune-seeds", "give --tune too"]),
+            (&["--tune", "--tune-seeds", "0"], &["--tune-seeds 0", "at least 1 seed"]),
+            (&["--tune", "--tune-seeds", "many"], &["--tune-seeds", "many"]),
             (&["--lr", "-1"], &["training.learning_rate"]),
             (&["--set", "rouns=3"], &["rouns", "did you mean `rounds`?"]),
             (&["--out", "notes"], &["notes holds `todo.txt`", "--out"]),

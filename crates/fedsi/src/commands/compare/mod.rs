@@ -25,14 +25,7 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
             "fedsi compare runs several methods: name them with --methods, as in --methods fedsi,fedavg";
         return Err(BadInput(words.to_owned()).into());
     }
-    let wanted = section.overridden_by(arguments);
-    let for_trials = [("--tune-rounds", wanted.tune_rounds), ("--tune-finalists", wanted.tune_finalists)];
-    if let Some((flag, _)) = for_trials.iter().find(|(_, value)| value.is_some() && !wanted.tune) {
-        return Err(BadInput(format!("{flag} is for trials: give --tune too")).into());
-    }
-    if wanted.tune_rounds == Some(0) {
-        return Err(BadInput("--tune-rounds 0: a trial needs at least 1 round".to_owned()).into());
-    }
+    let wanted = section.overridden_by(arguments)?;
     let spec = CompareSpec {
         methods: fedsi_compare::methods(&wanted.methods)?,
         with: wanted.with.iter().map(|text| ExternalMethod::parse(text)).collect::<Result<_, _>>()?,
@@ -40,8 +33,6 @@ pub(crate) fn compare(arguments: &CompareArguments, screen: &Screen, json: bool)
         seeds: wanted.seeds,
         reference: wanted.reference.as_deref(),
         tune: wanted.tune,
-        tune_rounds: wanted.tune_rounds,
-        tune_finalists: wanted.tune_finalists,
         jobs: arguments.jobs,
         out: arguments.out.clone(),
         force: arguments.force,

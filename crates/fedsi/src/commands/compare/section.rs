@@ -4,7 +4,10 @@ use fedsi_fl::ConfigError;
 use fedsi_fl::config::Overrides;
 use serde::Deserialize;
 
+use fedsi_compare::TuneSpec;
+
 use crate::args::{CompareArguments, Settings};
+use crate::output::BadInput;
 
 /// The section. Flags win over it.
 #[derive(Debug, Default, Deserialize)]
@@ -16,6 +19,7 @@ pub(super) struct Section {
     tune: Option<bool>,
     tune_rounds: Option<usize>,
     tune_finalists: Option<usize>,
+    tune_seeds: Option<usize>,
     columns: Option<Names>,
     with: Option<Names>,
     /// What fedsi itself wrote down of a comparison: nothing to go by.
@@ -52,9 +56,7 @@ pub(super) struct Wanted {
     pub(super) methods: String,
     pub(super) seeds: usize,
     pub(super) reference: Option<String>,
-    pub(super) tune: bool,
-    pub(super) tune_rounds: Option<usize>,
-    pub(super) tune_finalists: Option<usize>,
+    pub(super) tune: Option<TuneSpec>,
     pub(super) columns: Vec<String>,
     pub(super) with: Vec<String>,
 }
@@ -77,21 +79,44 @@ pub(super) fn read(settings: &Settings) -> Result<(Settings, Section), ConfigErr
 }
 
 impl Section {
-    pub(super) fn overridden_by(self, flags: &CompareArguments) -> Wanted {
+    pub(super) fn overridden_by(self, flags: &CompareArguments) -> Result<Wanted, BadInput> {
+        let tune = self.tune(flags)?;
         let names = |names: Option<Names>| names.map(Names::list);
         let methods = flags.methods.clone().or_else(|| names(self.methods).map(|all| all.join(",")));
         let with =
             if flags.with.is_empty() { names(self.with).unwrap_or_default() } else { flags.with.clone() };
-        let tune = flags.tune || self.tune.unwrap_or(false);
-        Wanted {
+        Ok(Wanted {
             methods: methods.unwrap_or_else(|| "all".to_owned()),
             seeds: flags.seeds.or(self.seeds).unwrap_or(SEEDS),
             reference: flags.reference.clone().or(self.reference),
             tune,
-            tune_rounds: flags.tune_rounds.or(self.tune_rounds),
-            tune_finalists: flags.tune_finalists.or(self.tune_finalists),
             columns: flags.columns.as_deref().map(split).or_else(|| names(self.columns)).unwrap_or_default(),
             with,
+        })
+    }
+
+    /// How the methods are tuned first; none where they are not.
+    fn tune(&self, flags: &CompareArguments) -> Result<Option<TuneSpec>, BadInput> {
+        let spec = TuneSpec {
+            rounds: flags.tune_rounds.or(self.tune_rounds),
+            finalists: flags.tune_finalists.or(self.tune_finalists),
+            seeds: flags.tune_seeds.or(self.tune_seeds),
+        };
+        let numbers = [
+            ("--tune-rounds", spec.rounds),
+            ("--tune-finalists", spec.finalists),
+            ("--tune-seeds", spec.seeds),
+        ];
+        let is_on = flags.tune || self.tune.unwrap_or(false);
+        match numbers.iter().find(|(_, number)| number.is_some()) {
+            Some((flag, _)) if !is_on => Err(BadInput(format!("{flag} is for trials: give --tune too"))),
+            _ if spec.rounds == Some(0) => {
+                Err(BadInput("--tune-rounds 0: a trial needs at least 1 round".to_owned()))
+            }
+            _ if spec.seeds == Some(0) => {
+                Err(BadInput("--tune-seeds 0: a setting needs at least 1 seed to be tried on".to_owned()))
+            }
+            _ => Ok(is_on.then_some(spec)),
         }
     }
 }

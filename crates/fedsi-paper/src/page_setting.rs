@@ -1,11 +1,12 @@
 //! The end of an experiment's page: what was run, on what, with which settings, and the commands that make it again.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use fedsi_fl::config::ModesSetting;
 
-use crate::cells::SettingCells;
+use crate::cells::{RowCells, SettingCells};
 use crate::entry::{Entry, Source};
 use crate::experiment::{Experiment, Form};
 use crate::plan::Plan;
@@ -85,12 +86,25 @@ fn networks(cells: &SettingCells<'_>) -> Option<String> {
 /// Where the rows' settings come from.
 fn tuned_values(plan: &Plan) -> String {
     let sets: BTreeSet<&str> = plan.settings.iter().map(|setting| setting.tuned_on.as_str()).collect();
-    let (tuned_sets, others): (Vec<&str>, Vec<&str>) = sets.into_iter().partition(|set| tuned::is_tuned(set));
-    let mut text = String::from(
+    let (tuned_sets, others): (Vec<&str>, Vec<&str>) =
+        sets.into_iter().partition(|set| tuned::search(set).is_some());
+    let mut searches: Vec<(tuned::Search, Vec<&str>)> = Vec::new();
+    for set in &tuned_sets {
+        let Some(search) = tuned::search(set) else { continue };
+        match searches.iter_mut().find(|(other, _)| *other == search) {
+            Some((_, sets)) => sets.push(set),
+            None => searches.push((search, vec![set])),
+        }
+    }
+    let about =
+        |(search, sets): &(tuned::Search, Vec<&str>)| format!("on {} {}", sets.join(" and "), search.about());
+    let searches: Vec<String> = searches.iter().map(about).collect();
+    let mut text = format!(
         "- FedSI and FedSI-Fac have the settings of their profiles: *calibrated* was searched by this project, at 800 rounds, for longer \
          than any other method here ([how](../../docs/calibrated.md)). All others were tuned by one search, the same for each (three values of three \
-         keys at 200 rounds, then its best trial against the defaults at 800; on a fifth of the training data held out, seed 1: \
-         [tuning](../tuning/README.md)), and have a temperature that the federation chooses on data set aside.",
+         keys, scored on a fifth of the training data held out: {}; [tuning](../tuning/README.md)), and have a temperature that the federation \
+         chooses on data set aside.",
+        searches.join("; ")
     );
     if !others.is_empty() {
         let _ = write!(
@@ -143,17 +157,19 @@ pub(crate) fn how_to_reproduce(plan: &Plan, all: &[SettingCells<'_>], command: &
     text
 }
 
-/// The options that make the runs there are, settings with the same rows, rounds and seeds together.
+/// The options that make the runs there are, settings with the same rows, rounds, seeds and device together. Fewer seeds come
+/// first: of a row whose later seeds were run on another device, a command leaves those that are there as they are.
 fn parts(all: &[SettingCells<'_>]) -> Vec<String> {
     let mut settings: Vec<(String, Vec<&str>)> = Vec::new();
     for cells in all {
-        let mut rows: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
+        let mut rows: BTreeMap<(Reverse<usize>, usize, &str), Vec<&str>> = BTreeMap::new();
         for row in &cells.rows {
-            if let Some(rounds) = row.rounds {
-                rows.entry((rounds, row.records.len())).or_default().push(row.entry.id);
+            let Some(rounds) = row.rounds else { continue };
+            for (seeds, device) in devices(row) {
+                rows.entry((Reverse(rounds), seeds, device)).or_default().push(row.entry.id);
             }
         }
-        for ((rounds, seeds), ids) in rows.into_iter().rev() {
+        for ((Reverse(rounds), seeds, device), ids) in rows {
             let methods = if ids.len() == cells.rows.len() {
                 String::new()
             } else {
@@ -161,7 +177,8 @@ fn parts(all: &[SettingCells<'_>]) -> Vec<String> {
             };
             let rounds =
                 if rounds == cells.setting.rounds { String::new() } else { format!(" --rounds {rounds}") };
-            let options = format!("{methods}{rounds} --seeds {seeds}");
+            let device = if device == CPU { String::new() } else { format!(" --device {device}") };
+            let options = format!("{methods}{rounds} --seeds {seeds}{device}");
             match settings.iter_mut().find(|(known, _)| *known == options) {
                 Some((_, ids)) => ids.push(&cells.setting.id),
                 None => settings.push((options, vec![&cells.setting.id])),
@@ -169,4 +186,20 @@ fn parts(all: &[SettingCells<'_>]) -> Vec<String> {
         }
     }
     settings.into_iter().map(|(options, ids)| format!(" --settings {}{options}", ids.join(","))).collect()
+}
+
+/// The device that needs no option.
+const CPU: &str = "cpu";
+
+/// What a row's runs were computed on, seed after seed: up to how many seeds which device.
+fn devices<'a>(row: &RowCells<'a>) -> Vec<(usize, &'a str)> {
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for (place, record) in row.records.iter().enumerate() {
+        let device = record.summary.device.as_deref().unwrap_or(CPU);
+        match found.last_mut().filter(|(_, last)| *last == device) {
+            Some((seeds, _)) => *seeds = place + 1,
+            None => found.push((place + 1, device)),
+        }
+    }
+    found
 }

@@ -12,7 +12,7 @@ use crate::external::ExternalMethod;
 use crate::external_runs::{keep_external, read_external};
 use crate::folder::CompareFolder;
 use crate::marker::marker;
-use crate::plan::{PlannedRun, RunState, reference, seeds};
+use crate::plan::{PlannedRun, RunState, reference, seeds as seeds_from};
 use crate::pool::{self, CompareObserver, DataCache, FileDigests};
 use crate::runs::{RunBatch, RunReport, side_by_side};
 use crate::spec::CompareSpec;
@@ -42,7 +42,7 @@ pub fn compare(
         return Err(CompareError::NoMethods);
     };
     let base = (spec.settings)(&[("method", Value::String(first.name.to_owned()))])?;
-    let seeds = seeds(base.seed, spec.seeds)?;
+    let seeds = seeds_from(base.seed, spec.seeds)?;
     let reference = reference(&spec.methods, &spec.with, spec.reference)?;
     check_columns(&spec.columns)?;
     ExternalMethod::check_all(&spec.with, seeds.len())?;
@@ -59,6 +59,7 @@ pub fn compare(
     let files = FileDigests::default();
     let any_missing = any_missing(&planned, &path, spec.force, &undecided, &files)?;
     let tuning = spec.tune.as_ref().map(|tune| protocol(&base, tune));
+    let tune_seeds = tuning.as_ref().map(|protocol| seeds_from(protocol.seed, protocol.seeds)).transpose()?;
     let data = DataCache::default();
     if any_missing {
         check_methods(&planned, seeds[0], tuning.as_ref(), spec, &data)?;
@@ -82,7 +83,9 @@ pub fn compare(
             let path = folder.path();
             let settings = spec.settings;
             let (data, files) = (&data, &files);
-            let tuner = Tuner { settings, protocol, files, folder: path, data, observer, workers, threads };
+            let seeds = tune_seeds.unwrap_or_default();
+            let tuner =
+                Tuner { settings, protocol, seeds, files, folder: path, data, observer, workers, threads };
             tuner.tune(&spec.methods)?
         }
     };

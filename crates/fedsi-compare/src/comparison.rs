@@ -74,17 +74,12 @@ const fn is_one_seed(seeds: &usize) -> bool {
 }
 
 impl TuningProtocol {
-    /// The seeds of trials.
-    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
-        (self.seed..).take(self.seeds)
-    }
-
     /// The seeds of trials in words.
     #[must_use]
     pub fn seeds_text(&self) -> String {
-        match self.seeds().last() {
-            Some(last) if last > self.seed => format!("seeds {} to {last}", self.seed),
-            _ => format!("seed {}", self.seed),
+        match self.seeds {
+            0 | 1 => format!("seed {}", self.seed),
+            count => format!("seeds {} to {}", self.seed, self.seed.saturating_add(count as u64 - 1)),
         }
     }
 }

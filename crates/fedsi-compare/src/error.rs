@@ -56,6 +56,14 @@ pub enum CompareError {
     /// No seed is asked for.
     #[error("there is no seed to compare on")]
     NoSeeds,
+    /// More seeds than anybody can run.
+    #[error("{count} seeds: expected at most {most}, each of which is a run of every method")]
+    TooManySeeds {
+        /// How many were asked for.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// More seeds than there are.
     #[error("{count} seeds from seed {first} on: seeds end at 2^63 - 1")]
     SeedRange {
@@ -170,6 +178,7 @@ impl CompareError {
             | Self::Column { .. }
             | Self::NoSeeds
             | Self::SeedRange { .. }
+            | Self::TooManySeeds { .. }
             | Self::Foreign { .. }
             | Self::InUse { .. }
             | Self::Differs { .. }

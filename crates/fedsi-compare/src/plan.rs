@@ -66,13 +66,19 @@ pub(crate) fn reference(
 /// What others are tested against where nothing else is asked for.
 const DEFAULT_REFERENCE: &str = "fedsi";
 
+/// The most seeds of a comparison: each is a run of every method.
+const MOST_SEEDS: usize = 100_000;
+
 /// So many seeds from the first one on.
 ///
 /// # Errors
-/// No seeds, or more than there are.
+/// No seeds, or more than there are or anybody can run.
 pub fn seeds(first: u64, count: usize) -> Result<Vec<u64>, CompareError> {
     if count == 0 {
         return Err(CompareError::NoSeeds);
+    }
+    if count > MOST_SEEDS {
+        return Err(CompareError::TooManySeeds { count, most: MOST_SEEDS });
     }
     let last = u64::try_from(count - 1).ok().and_then(|more| first.checked_add(more));
     match last.filter(|&last| i64::try_from(last).is_ok()) {

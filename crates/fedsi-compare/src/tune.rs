@@ -97,6 +97,8 @@ pub(crate) fn protocol(config: &Config, spec: &TuneSpec) -> TuningProtocol {
 pub(crate) struct Tuner<'a> {
     pub(crate) settings: &'a Settings<'a>,
     pub(crate) protocol: &'a TuningProtocol,
+    /// The protocol's seeds.
+    pub(crate) seeds: Vec<u64>,
     /// Digests of the data as it is now.
     pub(crate) files: &'a FileDigests,
     /// The comparison's folder; trials are remembered in `tune/` there.
@@ -157,8 +159,7 @@ impl Tuner<'_> {
             cache.settings == settings && (data.is_none() || cache.data.is_none() || cache.data == data)
         };
         let cache = remembered.filter(same).unwrap_or(TrialCache { settings, data, trials: Vec::new() });
-        let seeds = self.protocol.seeds().collect();
-        Ok(GridSearch::new(method, grid, seeds, start, cache, file))
+        Ok(GridSearch::new(method, grid, self.seeds.clone(), start, cache, file))
     }
 
     /// Tunes every method: one key after the other, the trials of all methods for a key side by side.
@@ -192,8 +193,7 @@ impl Tuner<'_> {
     ) -> Result<(), CompareError> {
         let (mut jobs, mut reused) = (Vec::new(), 0);
         // Seed by seed, so that trials share open data.
-        for (seed, search) in
-            self.protocol.seeds().flat_map(|seed| searches.iter().map(move |one| (seed, one)))
+        for (seed, search) in self.seeds.iter().flat_map(|&seed| searches.iter().map(move |one| (seed, one)))
         {
             for values in candidates(search) {
                 if search.known(&values, rounds, seed).is_some() {

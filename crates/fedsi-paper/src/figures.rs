@@ -32,6 +32,8 @@ const NEAREST: usize = 5;
 pub struct Figure {
     /// Its name.
     pub file: String,
+    /// What it shows, in a few words.
+    pub title: String,
     /// Its text.
     pub svg: String,
 }
@@ -101,7 +103,7 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
         dot_label: "mean over seeds, 95% interval".to_owned(),
         hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
     };
-    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()? })
+    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()?, title: figure.title })
 }
 
 /// FedSI minus each method that is tested against it, on the settings that have tests; none where nothing is tested. Seeds
@@ -155,7 +157,7 @@ fn differences(
         dot_label: "FedSI (calibrated) minus the method: mean over the same seeds, 95% interval".to_owned(),
         hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
     };
-    Ok(Some(Figure { file: "differences.svg".to_owned(), svg: figure.svg()? }))
+    Ok(Some(Figure { file: "differences.svg".to_owned(), svg: figure.svg()?, title: figure.title }))
 }
 
 /// A name of the setting, and the rounds of the rows that are drawn where they are not those of the protocol.
@@ -243,7 +245,7 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
         panels,
         columns,
     };
-    Ok(Figure { file: "curves.svg".to_owned(), svg: figure.svg()? })
+    Ok(Figure { file: "curves.svg".to_owned(), svg: figure.svg()?, title: figure.title })
 }
 
 fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, PaperError> {
@@ -279,5 +281,5 @@ fn reliability(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Vec<Figure>, Pa
         columns: entries.iter().map(|entry| entry.title.to_owned()).collect(),
         rows: run.iter().map(row).collect(),
     };
-    Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()? }])
+    Ok(vec![Figure { file: "reliability.svg".to_owned(), svg: figure.svg()?, title: figure.title }])
 }

@@ -86,7 +86,7 @@ pub fn page(
     }
     for figure in figures {
         // Every value is in the table, and in the file for those who do not see it.
-        let _ = write!(text, "\n![{}]({})\n", experiment.title(), figure.file);
+        let _ = write!(text, "\n![{}]({})\n", figure.title, figure.file);
     }
     let is_left_out = |cells: &SettingCells<'_>| {
         (0..cells.rows.len()).any(|row| cells.has_runs(row) && !cells.is_drawn(row))

@@ -161,8 +161,8 @@ fn of_comparison(error: &CompareError) -> Option<&'static str> {
         CompareError::NoMethods => Some("--methods is empty: name methods with commas between, or `all`"),
         CompareError::NoSeeds => Some("--seeds 0 compares nothing: ask for at least 1, better 5"),
         CompareError::Reference { .. } => Some("name one of them with --reference, or add it to --methods"),
-        CompareError::SeedRange { .. } => {
-            Some("ask for fewer with --seeds, or a lower first one with --seed")
+        CompareError::SeedRange { .. } | CompareError::TooManySeeds { .. } => {
+            Some("ask for fewer with --seeds or --tune-seeds, or a lower first one with --seed")
         }
         CompareError::Foreign { .. } => Some(OTHER_FOLDER),
         CompareError::InUse { .. } => {

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fedsi_compare::{
-    CompareError, CompareObserver, CompareSpec, Comparison, ExternalMethod, FinishedComparison, Format, TuneSpec,
+    CompareError, CompareObserver, CompareSpec, Comparison, ExternalMethod, FinishedComparison, Format,
+    TuneSpec,
 };
 use fedsi_fl::config::Overrides;
 use pyo3::prelude::*;
@@ -204,9 +205,10 @@ fn compare_failure(error: CompareError) -> PyErr {
         CompareError::Duplicate { .. } => (Kind::Config, "; name each method once in methods"),
         CompareError::NoMethods => (Kind::Config, "; name methods, as in methods=[\"fedsi\", \"fedavg\"]"),
         CompareError::NoSeeds => (Kind::Config, "; ask for at least 1 in seeds, better 5"),
-        CompareError::Reference { .. } | CompareError::Column { .. } | CompareError::SeedRange { .. } => {
-            (Kind::Config, "")
-        }
+        CompareError::Reference { .. }
+        | CompareError::Column { .. }
+        | CompareError::SeedRange { .. }
+        | CompareError::TooManySeeds { .. } => (Kind::Config, ""),
         CompareError::With { .. } | CompareError::External(_) | CompareError::OtherData { .. } => {
             (Kind::Data, "")
         }

@@ -177,8 +177,11 @@ mod tests {
         search_on(&[1], &trials)
     }
 
+    /// Rate, score, rounds, seed.
+    type SeedTrial = (f64, Option<f64>, Option<usize>, Option<u64>);
+
     /// The same on these seeds, which trials name last; none for the first.
-    fn search_on(seeds: &[u64], trials: &[(f64, Option<f64>, Option<usize>, Option<u64>)]) -> GridSearch {
+    fn search_on(seeds: &[u64], trials: &[SeedTrial]) -> GridSearch {
         let trials = trials.iter().map(|&(value, nll, rounds, seed)| Trial {
             values: rate(value),
             rounds,

@@ -409,6 +409,8 @@ fn bad_input() {
             (&["--tune-seeds", "3"], &["--tune-seeds", "give --tune too"]),
             (&["--tune", "--tune-seeds", "0"], &["--tune-seeds 0", "at least 1 seed"]),
             (&["--tune", "--tune-seeds", "many"], &["--tune-seeds", "many"]),
+            (&["--tune", "--tune-seeds", "9223372036854775807"], &["seeds", "at most 100000"]),
+            (&["--seeds", "9223372036854775807"], &["seeds", "at most 100000"]),
             (&["--lr", "-1"], &["training.learning_rate"]),
             (&["--set", "rouns=3"], &["rouns", "did you mean `rounds`?"]),
             (&["--out", "notes"], &["notes holds `todo.txt`", "--out"]),

@@ -192,6 +192,8 @@ impl Tuner<'_> {
         candidates: impl Fn(&GridSearch) -> Vec<Values>,
     ) -> Result<(), CompareError> {
         let (mut jobs, mut reused) = (Vec::new(), 0);
+        // As many on every seed: data is opened for it once, and not where no trial is missing.
+        let mut clients = None;
         // Seed by seed, so that trials share open data.
         for (seed, search) in self.seeds.iter().flat_map(|&seed| searches.iter().map(move |one| (seed, one)))
         {
@@ -202,7 +204,10 @@ impl Tuner<'_> {
                 }
                 let trial_rounds = rounds.unwrap_or(self.protocol.rounds);
                 let config = self.config(search.method, &values, trial_rounds, seed)?;
-                let clients = self.data.open(&config)?.federation.clients();
+                let clients = match clients {
+                    Some(clients) => clients,
+                    None => *clients.insert(self.data.open(&config)?.federation.clients()),
+                };
                 let shown: Vec<String> = values.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let name = format!("{} {}, seed {seed}", search.method.name, shown.join(" "));
                 let work = WorkEstimate::of(&config, clients);

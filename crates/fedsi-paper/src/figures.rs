@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fedsi_metrics::{MIN_PAIRS, ReliabilityBin, paired_t_test};
 use fedsi_report::figures::{
-    DotPanel, DotRow, LinePanel, LinePoint, MOST_PANELS, MethodDots, MethodLine, MethodLines,
+    DotPanel, DotRow, LinePanel, LinePoint, MOST_COLUMNS, MOST_PANELS, MethodDots, MethodLine, MethodLines,
     ReliabilityCell, ReliabilityPanels, ReliabilityRow, SettingValue, Unit,
 };
 
@@ -68,42 +68,48 @@ pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, Pap
 }
 
 fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> Result<Figure, PaperError> {
-    let methods: Vec<String> = plan.entries.iter().map(|entry| entry.title.to_owned()).collect();
-    let mut panels = Vec::new();
-    for score in scores {
-        for cells in run {
-            let row = |row: usize| {
-                if !cells.is_drawn(row) {
-                    return DotRow::default();
-                }
-                DotRow {
-                    value: cells.spread(row, score).map(|spread| spread.mean),
-                    interval: interval(&cells.values(row, score)),
-                }
-            };
-            panels.push(DotPanel {
-                title: drawn_title(cells),
-                axis: score_title(score).trim_end_matches(" %").to_owned(),
-                unit: unit(score),
-                lower_is_better: !is_higher_better(score),
-                farthest: None,
-                rows: (0..cells.rows.len()).map(row).collect(),
-            });
+    let row = |cells: &SettingCells<'_>, score: &str, row: usize| {
+        if !cells.is_drawn(row) {
+            return DotRow::default();
         }
+        DotRow {
+            value: cells.spread(row, score).map(|spread| spread.mean),
+            interval: interval(&cells.values(row, score)),
+        }
+    };
+    let panel = |score: &str, cells: &SettingCells<'_>| {
+        dot_panel(cells, score, (0..cells.rows.len()).map(|place| row(cells, score, place)).collect())
+    };
+    let panels = scores.iter().flat_map(|score| run.iter().map(|cells| panel(score, cells)));
+    let figure = method_dots(plan, panels.collect(), run.len());
+    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()?, title: figure.title })
+}
+
+/// A panel of one score under one setting.
+fn dot_panel(cells: &SettingCells<'_>, score: &str, rows: Vec<DotRow>) -> DotPanel {
+    DotPanel {
+        title: drawn_title(cells),
+        axis: score_title(score).trim_end_matches(" %").to_owned(),
+        unit: unit(score),
+        lower_is_better: !is_higher_better(score),
+        farthest: None,
+        rows,
     }
+}
+
+/// Scores of the plan's rows, the panels of a score beside each other.
+fn method_dots(plan: &Plan, mut panels: Vec<DotPanel>, settings: usize) -> MethodDots {
     panels.truncate(MOST_PANELS);
-    let columns = if scores.len() > 1 { run.len().min(3) } else { panels.len().min(3) };
-    let figure = MethodDots {
+    MethodDots {
         title: plan.experiment.title().to_owned(),
         highlighted: plan.entries.iter().position(|entry| entry.id == REFERENCE),
-        methods,
+        methods: plan.entries.iter().map(|entry| entry.title.to_owned()).collect(),
+        columns: settings.min(panels.len()).min(MOST_COLUMNS),
         panels,
-        columns,
         better_label: "better".to_owned(),
         dot_label: "mean over seeds, 95% interval".to_owned(),
         hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
-    };
-    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()?, title: figure.title })
+    }
 }
 
 /// FedSI minus each method that is tested against it, on the settings that have tests; none where nothing is tested. Seeds
@@ -118,9 +124,8 @@ fn differences(
     if tested.is_empty() {
         return Ok(None);
     }
-    let place = plan.entries.iter().position(|entry| entry.id == REFERENCE);
     let row = |cells: &SettingCells<'_>, score: &str, row: usize| {
-        if Some(row) == place {
+        if cells.rows[row].entry.id == REFERENCE {
             return DotRow { value: Some(0.0), interval: Some([0.0; 2]) };
         }
         let difference = cells.result(row, score).and_then(|result| result.difference);
@@ -137,25 +142,14 @@ fn differences(
         let rows: Vec<DotRow> = (0..cells.rows.len()).map(|place| row(cells, score, place)).collect();
         let mut distances: Vec<f64> = rows.iter().filter_map(|row| Some(row.value?.abs())).collect();
         distances.sort_by(f64::total_cmp);
-        DotPanel {
-            title: drawn_title(cells),
-            axis: score_title(score).trim_end_matches(" %").to_owned(),
-            unit: unit(score),
-            lower_is_better: !is_higher_better(score),
-            farthest: distances.get(NEAREST).copied(),
-            rows,
-        }
+        DotPanel { farthest: distances.get(NEAREST).copied(), ..dot_panel(cells, score, rows) }
     };
     let panels = scores.iter().flat_map(|score| tested.iter().map(|cells| panel(score, cells)));
     let figure = MethodDots {
         title: format!("{}, FedSI (calibrated) minus each method", plan.experiment.title()),
-        highlighted: place,
-        methods: plan.entries.iter().map(|entry| entry.title.to_owned()).collect(),
-        panels: panels.take(MOST_PANELS).collect(),
-        columns: tested.len().min(3),
         better_label: "FedSI better".to_owned(),
         dot_label: "FedSI (calibrated) minus the method: mean over the same seeds, 95% interval".to_owned(),
-        hollow_label: format!("fewer than {MIN_PAIRS} seeds: no interval"),
+        ..method_dots(plan, panels.collect(), tested.len())
     };
     Ok(Some(Figure { file: "differences.svg".to_owned(), svg: figure.svg()?, title: figure.title }))
 }

@@ -86,11 +86,14 @@ fn networks(cells: &SettingCells<'_>) -> Option<String> {
 /// Where the rows' settings come from.
 fn tuned_values(plan: &Plan) -> String {
     let sets: BTreeSet<&str> = plan.settings.iter().map(|setting| setting.tuned_on.as_str()).collect();
-    let (tuned_sets, others): (Vec<&str>, Vec<&str>) =
-        sets.into_iter().partition(|set| tuned::search(set).is_some());
+    let (mut tuned_sets, mut others): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let mut searches: Vec<(tuned::Search, Vec<&str>)> = Vec::new();
-    for set in &tuned_sets {
-        let Some(search) = tuned::search(set) else { continue };
+    for set in sets {
+        let Some(search) = tuned::search(set) else {
+            others.push(set);
+            continue;
+        };
+        tuned_sets.push(set);
         match searches.iter_mut().find(|(other, _)| *other == search) {
             Some((_, sets)) => sets.push(set),
             None => searches.push((search, vec![set])),

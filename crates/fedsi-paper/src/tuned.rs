@@ -26,7 +26,6 @@ pub struct Search {
     /// Rounds of a trial.
     pub rounds: usize,
     /// Rounds of the trials that decided between the best of the search and the defaults; none where the search decided.
-    #[serde(default)]
     pub finalist_rounds: Option<usize>,
     /// The seeds, from 1 on, whose mean score counted.
     pub seeds: usize,

@@ -218,7 +218,7 @@ fn only_dots_without_an_interval_are_hollow() {
 fn far_from_the_highlighted_method_are_arrows() {
     let mut figure = MethodDots { panels: dots().panels[..3].to_vec(), columns: 3, ..dots() };
     let (usual, narrow) = (count(&figure.svg().unwrap(), "circle"), figure.size().0);
-    // The second panel alone: its highlighted method has 90.5%, three others are within a point of it.
+    // The second panel alone.
     figure.panels[1].farthest = Some(0.01);
     let centre = figure.panels[1].rows[13].value.unwrap();
     let values: Vec<f64> = figure.panels[1].rows.iter().filter_map(|row| row.value).collect();

@@ -32,9 +32,9 @@ mod federation;
 mod fetch;
 mod file;
 mod label_table;
-mod one_client;
 mod partition;
 mod pool;
+mod pooled;
 mod read;
 mod scale;
 pub mod site;
@@ -55,8 +55,8 @@ pub use error::{DataError, UnknownDataset};
 pub use federation::{Federation, Samples, Split, Targets, Task};
 pub use fetch::{FetchOptions, FetchProgress, FetchReport, FetchedFile, fetch};
 pub use label_table::{LabelRow, LabelTable, label_table};
-pub use one_client::open_dataset;
 pub use partition::{ClientRows, RowArrays, partition_rows};
+pub use pooled::open_dataset;
 pub use read::{
     ArrayNumbers, InputForm, InputRows, InputTable, LabelledRows, TargetForm, array_inputs, npy_numbers,
     read_inputs, read_labelled,

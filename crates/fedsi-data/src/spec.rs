@@ -259,6 +259,10 @@ pub struct PartitionSpec {
     /// rows its test rows: a model trained on everybody's data in one place, a ceiling for comparisons and no federated
     /// learning. Takes one participant and no novel clients.
     pub pooled: bool,
+    /// Whether one more client, called pooled, has all clients' training rows, and trains alone: all others are novel, and each
+    /// begins with what was learned in one place. With a method that tunes, a ceiling for comparisons of personal models; no
+    /// federated learning. Takes one participant, and no pooled = true beside it.
+    pub pooled_client: bool,
 }
 
 impl PartitionSpec {
@@ -279,6 +283,7 @@ impl PartitionSpec {
             group: String::new(),
             time: String::new(),
             pooled: false,
+            pooled_client: false,
         }
     }
 

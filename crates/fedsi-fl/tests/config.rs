@@ -137,6 +137,9 @@ fn values_out_of_range_say_what_would_do() {
         ("partition.unequal = true", "partition.unequal"),
         ("partition.pooled = true\nfederation.participants = 2", "federation.participants"),
         ("partition.pooled = true\nfederation.novel_clients = [0]", "federation.novel_clients"),
+        ("partition.pooled_client = true\nfederation.participants = 2", "federation.participants"),
+        ("partition.pooled_client = true\nfederation.novel_clients = [0]", "federation.novel_clients"),
+        ("partition = { pooled_client = true, pooled = true }", "partition.pooled_client"),
         ("federation.trim = 0.5", "federation.trim"),
         ("federation.clip = -1.0", "federation.clip"),
         ("federation.outlier_factor = 0.5", "federation.outlier_factor"),
@@ -208,6 +211,7 @@ fn participants_by_default_are_those_that_can_be_drawn() {
     assert_eq!(participants("federation.novel_clients = [1]\npartition.clients = 20"), (10, vec![1]));
     assert_eq!(participants("federation = { novel_clients = [1], participants = 3 }"), (3, vec![1]));
     assert_eq!(participants("partition.pooled = true"), (1, vec![]));
+    assert_eq!(participants("partition.pooled_client = true"), (1, vec![]));
 }
 
 #[test]

@@ -79,7 +79,9 @@ impl<'a> SettingCells<'a> {
             .filter(|seeds: &BTreeSet<u64>| !seeds.is_empty());
         let is_paired = |run: &&Summary| seeds.as_ref().is_none_or(|seeds| seeds.contains(&run.seed));
         let paired = |row: &RowCells<'_>| -> Vec<Summary> {
-            let runs = row.summaries.iter().filter(|_| row.rounds == Some(compared));
+            // Networks of pooled data are references, neither ranked nor counted among the tests.
+            let is_compared = row.rounds == Some(compared) && !row.entry.source.is_pooled();
+            let runs = row.summaries.iter().filter(|_| is_compared);
             runs.filter(is_paired).cloned().collect()
         };
         let statistics = SummaryStatistics::of(&rows.iter().map(paired).collect::<Vec<_>>(), reference);
@@ -156,7 +158,7 @@ impl<'a> SettingCells<'a> {
     #[must_use]
     pub fn rows_by_rounds(&self) -> Option<String> {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        let rows = self.rows.iter().filter(|row| row.entry.source != Source::Pooled);
+        let rows = self.rows.iter().filter(|row| !row.entry.source.is_pooled());
         for rounds in rows.filter_map(|row| row.rounds) {
             *counts.entry(rounds).or_default() += 1;
         }
@@ -196,20 +198,21 @@ impl<'a> SettingCells<'a> {
     #[must_use]
     pub fn common_shortfall(&self) -> Option<String> {
         let is_asked = |row: &&RowCells<'_>| {
-            !row.records.is_empty() && !matches!(row.entry.source, Source::Pooled | Source::Short)
+            let source = row.entry.source;
+            !(row.records.is_empty() || source.is_pooled() || source == Source::Short)
         };
         let mut all = self.rows.iter().filter(is_asked).map(|row| row.shortfall(self.setting));
         let first = all.next()??;
         all.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
 
-    /// The rows that have as many rounds as FedSI, the pooled network apart, and the seeds that all of them have.
+    /// The rows that have as many rounds as FedSI, networks of pooled data apart, and the seeds that all of them have.
     #[must_use]
     pub fn common_seeds(&self) -> (Vec<usize>, BTreeSet<u64>) {
         let rounds = self.reference().and_then(|row| self.rows[row].rounds);
         let is_one = |&row: &usize| {
             let own = &self.rows[row];
-            own.rounds.is_some() && own.rounds == rounds && own.entry.source != Source::Pooled
+            own.rounds.is_some() && own.rounds == rounds && !own.entry.source.is_pooled()
         };
         let rows: Vec<usize> = (0..self.rows.len()).filter(is_one).collect();
         let seeds = |row: &usize| self.rows[*row].summaries.iter().map(|run| run.seed).collect();
@@ -218,13 +221,13 @@ impl<'a> SettingCells<'a> {
     }
 
     /// The rows that have runs and no rank by a score, so that nobody takes the best of those ranked for the best of all. Not
-    /// the pooled network, which is never ranked.
+    /// networks of pooled data, which are never ranked.
     #[must_use]
     pub fn unranked(&self, score: &str) -> Vec<usize> {
         let ranked = self.ranked(score);
         let is_unranked = |&place: &usize| {
             let row = &self.rows[place];
-            !row.records.is_empty() && row.entry.source != Source::Pooled && !ranked.contains(&place)
+            !(row.records.is_empty() || row.entry.source.is_pooled() || ranked.contains(&place))
         };
         (0..self.rows.len()).filter(is_unranked).collect()
     }

@@ -109,7 +109,7 @@ impl Experiment {
             Self::Table1 | Self::Table2 | Self::Fig4 => true,
             Self::Fig3 => entry.method == "fedsi",
             // Who has everybody's data has no novel clients, and the rounds of these are others.
-            Self::Fig5 | Self::Fig6 => !matches!(entry.source, Source::Pooled | Source::Short),
+            Self::Fig5 | Self::Fig6 => !(entry.source.is_pooled() || entry.source == Source::Short),
         };
         ENTRIES.iter().filter(wanted).collect()
     }

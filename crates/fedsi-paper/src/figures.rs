@@ -151,7 +151,24 @@ fn differences(
         dot_label: "FedSI (calibrated) minus the method: mean over the same seeds, 95% interval".to_owned(),
         ..method_dots(plan, panels.collect(), tested.len())
     };
+    let figure = without_empty_rows(figure);
     Ok(Some(Figure { file: "differences.svg".to_owned(), svg: figure.svg()?, title: figure.title }))
+}
+
+/// The same without the rows that have nothing to show in any panel.
+fn without_empty_rows(mut figure: MethodDots) -> MethodDots {
+    let is_empty = |row: usize| figure.panels.iter().all(|panel| panel.rows[row].value.is_none());
+    let empty: Vec<bool> = (0..figure.methods.len()).map(is_empty).collect();
+    let keep = |row: usize| !empty[row];
+    figure.highlighted =
+        figure.highlighted.filter(|&row| keep(row)).map(|row| (0..row).filter(|&row| keep(row)).count());
+    let mut rows = 0..;
+    figure.methods.retain(|_| rows.next().is_some_and(keep));
+    for panel in &mut figure.panels {
+        let mut rows = 0..;
+        panel.rows.retain(|_| rows.next().is_some_and(keep));
+    }
+    figure
 }
 
 /// A name of the setting, and the rounds of the rows that are drawn where they are not those of the protocol.

@@ -14,7 +14,7 @@ use crate::setting::Partition;
 use crate::tables::{MARKS, bins_table, calibration_table, difference_table, published_table, score_table};
 use crate::text::{TextTable, score_title};
 use crate::verdict::{
-    left_out, on_common_seeds, strange_verdicts, variation_values, variation_verdicts, verdict,
+    beside_pooled, left_out, on_common_seeds, strange_verdicts, variation_values, variation_verdicts, verdict,
 };
 
 /// A table with its file's name and heading.
@@ -131,7 +131,11 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             Experiment::Table2 => strange_verdicts(cells),
             _ => Vec::new(),
         };
-        for line in lines.iter().chain(&strange).chain(&common).chain(&left_out) {
+        let pooled: Vec<String> = match plan.experiment {
+            Experiment::Table1 => scores.iter().filter_map(|score| beside_pooled(cells, score)).collect(),
+            _ => Vec::new(),
+        };
+        for line in lines.iter().chain(&strange).chain(&pooled).chain(&common).chain(&left_out) {
             let _ = writeln!(text, "  - {line}");
         }
     }
@@ -176,8 +180,14 @@ fn notes(plan: &Plan) -> String {
     if plan.entries.iter().any(|entry| entry.source == Source::Pooled) {
         text.push_str(
             " \"All data pooled\" is one network trained on everybody's data in one place, with a temperature and weight noise of at most \
-             0.1, for an eighth of the rounds: a reference, not a bound. It knows all ten classes, not its client's; it is not ranked, since \
-             it has one client.",
+             0.1, for an eighth of the rounds: it knows all ten classes, not its client's, and is scored as one client.",
+        );
+    }
+    if plan.entries.iter().any(|entry| entry.source == Source::PooledTuned) {
+        text.push_str(
+            " \"All data pooled, tuned\" is the same training, after which each client tunes the whole network on its own data for ten epochs and is scored \
+             by that: what a client could have if data were not kept apart. Both are references and not ranked; settings were not searched, so that \
+             neither is a bound.",
         );
     }
     if plan.experiment == Experiment::Fig4 {

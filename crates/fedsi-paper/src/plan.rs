@@ -10,7 +10,7 @@ use toml::Value;
 
 use crate::PaperError;
 use crate::assignment::Assignment;
-use crate::entry::{Entry, Source};
+use crate::entry::Entry;
 use crate::experiment::{Experiment, Form};
 use crate::setting::{Partition, Setting};
 
@@ -115,7 +115,7 @@ impl PaperRun {
         let text = settings_text(&planned.config)
             .map_err(|error| PaperError::content(Path::new(&planned.folder), &error))?;
         let config_sha256 = fedsi_data::hexadecimal(&Sha256::digest(text.as_bytes()));
-        let shows_strange_inputs = setting.is_of_table_2() && entry.source != Source::Pooled;
+        let shows_strange_inputs = setting.is_of_table_2() && !entry.source.is_pooled();
         Ok(Self { setting: setting.id.clone(), entry, values, config_sha256, planned, shows_strange_inputs })
     }
 }

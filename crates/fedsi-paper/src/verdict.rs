@@ -1,5 +1,6 @@
 //! What came out, in sentences that follow the tests and never a point alone.
 
+mod pooled;
 mod strange;
 
 use fedsi_metrics::{holm, paired_t_test};
@@ -10,6 +11,7 @@ use crate::setting::Variation;
 use crate::tables::{minus_interval, p_equals, signed};
 use crate::text::{number, score_title};
 
+pub use pooled::beside_pooled;
 pub use strange::strange_verdicts;
 
 /// Where FedSI stands by a score under a setting: against the best of the other methods, and against FedSI-Fac, by how much, and

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use crate::dataset::{CheckReport, Dataset};
 use crate::error::{DataError, UnknownDataset};
 use crate::federation::{Federation, Task};
-use crate::one_client::open_dataset;
 use crate::pool::{Inputs, Pool, PoolInputs, PoolTargets};
+use crate::pooled::open_dataset;
 use crate::spec::{DataSpec, DatasetName, PartitionSpec};
 
 use cifar::Cifar10;

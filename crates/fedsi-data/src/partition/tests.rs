@@ -270,7 +270,7 @@ proptest! {
         let spec = PartitionSpec {
             kind, clients, labels_per_client, train, test, concentration, shards_per_client, test_fraction,
             path: std::path::PathBuf::new(), group: String::new(), time: String::new(),
-            unequal: false, pooled: false,
+            unequal: false, pooled: false, pooled_client: false,
         };
         if let Ok(dealt) = partition(&table, &spec, seed) {
             prop_assert_eq!(dealt.len(), clients);

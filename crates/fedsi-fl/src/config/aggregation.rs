@@ -153,20 +153,13 @@ impl FederationConfig {
     fn bad_novel_clients(&self, expected: String) -> ConfigError {
         ConfigError::value("federation.novel_clients", format!("{:?}", self.novel_clients), expected)
     }
-
-    /// Novel clients, ascending.
-    pub(crate) fn sorted_novel_clients(&self) -> Vec<usize> {
-        let mut ids = self.novel_clients.clone();
-        ids.sort_unstable();
-        ids
-    }
 }
 
-/// Ten, or all that are not novel where there are fewer; one where all data is one client's; 0 ("see the data") where the data
+/// Ten, or all that are not novel where there are fewer; one where one client has all data; 0 ("see the data") where the data
 /// says how many clients there are.
 pub(crate) fn default_participants(partition: &PartitionSpec, novel: usize) -> usize {
     match partition.kind {
-        _ if partition.pooled => 1,
+        _ if partition.pooled || partition.pooled_client => 1,
         PartitionKind::Natural | PartitionKind::File => 0,
         _ => partition.clients.saturating_sub(novel).min(MAX_PARTICIPANTS),
     }

@@ -207,22 +207,40 @@ impl Config {
         }
     }
 
-    /// With all data at one client there is nobody to draw from and nobody left out.
+    /// Where one client has all data there is nobody else to draw, and nothing to say about who is novel.
     fn check_pooled(&self) -> Result<(), ConfigError> {
-        if !self.partition.pooled {
-            return Ok(());
-        }
+        let (key, others) = match (self.partition.pooled, self.partition.pooled_client) {
+            (false, false) => return Ok(()),
+            (true, true) => {
+                let expected = "false beside partition.pooled = true, which leaves no other client";
+                return Err(ConfigError::value("partition.pooled_client", true, expected));
+            }
+            (true, false) => ("partition.pooled", "puts all data into one client"),
+            (false, true) => ("partition.pooled_client", "lets one client with all data train alone"),
+        };
         let federation = &self.federation;
         if federation.participants > 1 {
-            let expected = "1 where partition.pooled = true puts all data into one client";
+            let expected = format!("1 where {key} = true {others}");
             return Err(ConfigError::value("federation.participants", federation.participants, expected));
         }
         if !federation.novel_clients.is_empty() {
-            let expected = "[] where partition.pooled = true puts all data into one client";
+            let expected = format!("[] where {key} = true {others}");
             let found = format!("{:?}", federation.novel_clients);
             return Err(ConfigError::value("federation.novel_clients", found, expected));
         }
         Ok(())
+    }
+
+    /// The clients, of `clients`, that take no part in training, ascending: those that are named, or all but the last where that
+    /// one has everybody's data.
+    #[must_use]
+    pub fn novel_clients(&self, clients: usize) -> Vec<usize> {
+        if self.partition.pooled_client {
+            return (0..clients.saturating_sub(1)).collect();
+        }
+        let mut ids = self.federation.novel_clients.clone();
+        ids.sort_unstable();
+        ids
     }
 
     /// How many of `clients` clients take part in a round.
@@ -230,6 +248,6 @@ impl Config {
     /// # Errors
     /// Novel clients that are not there, or all of them; more participants than the others.
     pub fn participants_of(&self, clients: usize) -> Result<usize, ConfigError> {
-        self.federation.participants_of(clients)
+        if self.partition.pooled_client { Ok(1) } else { self.federation.participants_of(clients) }
     }
 }

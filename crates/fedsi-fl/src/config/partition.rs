@@ -27,5 +27,5 @@ pub(super) fn check(partition: &PartitionSpec) -> Result<Option<usize>, ConfigEr
     }
     let clients = "at least 1 and at most 10000000 clients";
     whole("partition.clients", partition.clients, 1..=MOST_CLIENTS, clients)?;
-    Ok(one_client.or(Some(partition.clients)))
+    Ok(one_client.or(Some(partition.clients + usize::from(partition.pooled_client))))
 }

@@ -40,7 +40,7 @@ impl WorkEstimate {
         let drawn = config.participants_of(clients).unwrap_or(clients).max(1) as f64;
         let workers = match procedure.participation {
             Participation::Sampled => drawn,
-            Participation::Everyone => (clients - config.federation.novel_clients.len().min(clients)) as f64,
+            Participation::Everyone => (clients - config.novel_clients(clients).len().min(clients)) as f64,
         };
         let (often, last) = match &procedure.uncertainty {
             // Choosing a prior variance tries many posteriors.

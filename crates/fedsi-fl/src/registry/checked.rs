@@ -142,7 +142,7 @@ impl Checked {
         &self.rules
     }
 
-    /// Opens the data and divides it among clients, or puts all of it into one where `partition.pooled` says so. Costs what
+    /// Opens the data and divides it among clients, or puts all of it at one where `[partition]` says so. Costs what
     /// [`Dataset::open`] does.
     ///
     /// # Errors
@@ -170,9 +170,13 @@ impl Checked {
     /// # Errors
     /// Settings that put all clients' data into one place.
     pub fn expect_divided(&self) -> Result<(), ConfigError> {
-        if self.partition.pooled {
-            let expected = "false: the sites of a federation keep their data; pooled data is for simulations";
-            return Err(ConfigError::value("partition.pooled", true, expected));
+        let (pooled, client) = (self.partition.pooled, self.partition.pooled_client);
+        for (key, is_set) in [("partition.pooled", pooled), ("partition.pooled_client", client)] {
+            if is_set {
+                let expected =
+                    "false: the sites of a federation keep their data; pooled data is for simulations";
+                return Err(ConfigError::value(key, true, expected));
+            }
         }
         Ok(())
     }

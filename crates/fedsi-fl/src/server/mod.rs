@@ -127,7 +127,7 @@ impl Server {
                 Uncertainty::None | Uncertainty::Samples(_) => SharedParameters::Point(values),
             }
         };
-        let mut novel_clients = config.federation.sorted_novel_clients();
+        let mut novel_clients = config.novel_clients(clients);
         novel_clients.retain(|&client| client < clients);
         // Only those that may be drawn have something to hide.
         let training = clients - novel_clients.len();

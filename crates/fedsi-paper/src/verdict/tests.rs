@@ -103,8 +103,28 @@ fn differences_are_drawn_where_they_are_tested() {
     {
         assert!(svg.contains(words), "{words} is missing");
     }
-    assert!(!svg.contains("FedPer 0"), "a method without runs has no difference");
+    assert!(!svg.contains("FedPer"), "a method without runs has no row");
     assert!(drawn(4).is_none(), "four seeds are not tested");
+}
+
+/// Networks of pooled data are named beside FedSI, the tuned one with its difference, and count among no ranks and tests.
+#[test]
+fn pooled_data_is_a_reference() {
+    let with_pooled = || {
+        let pooled = [runs("pooled", 0.92, 1e-3), runs("pooled-tuned", 0.97, 2e-3)];
+        [&[runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)][..], &pooled[..]].concat()
+    };
+    let line = of_all(with_pooled(), |cells| beside_pooled(cells, "accuracy")).unwrap();
+    let start = "accuracy % beside one place for all data: All data pooled 92.00%; All data pooled, tuned 97.00% (FedSI minus it: -1.00, \
+                 95% interval -1.1";
+    assert!(line.starts_with(start) && line.ends_with("not corrected)"), "{line}");
+    let without = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)]);
+    assert_eq!(found(with_pooled()), without);
+    assert_eq!(of_all(with_pooled(), |cells| left_out(cells, "accuracy")), None);
+    let few = vec![vec![run("fedsi", 101, 800, 0.96)], vec![run("pooled-tuned", 101, 800, 0.97)]];
+    let line = of_all(few, |cells| beside_pooled(cells, "accuracy")).unwrap();
+    assert!(line.ends_with("All data pooled, tuned 97.00% (1 seed: no test)"), "{line}");
+    assert_eq!(of_all(vec![runs("fedsi", 0.96, 1e-3)], |cells| beside_pooled(cells, "accuracy")), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bad_input::refuses;
 use crate::resume::{start, wait_for};
@@ -146,9 +146,9 @@ fn every_experiment_has_a_quick_form() {
 
 /// The other partitions, and everything that only some rows have.
 #[test]
-fn other_partitions_and_the_pooled_network() {
+fn other_partitions_and_networks_of_pooled_data() {
     let scratch = Scratch::new();
-    let rows = "--methods=pooled,fedbabu-noise,fedsi";
+    let rows = "--methods=pooled,pooled-tuned,fedbabu-noise,fedsi";
     for partition in ["dirichlet-0.1", "dirichlet-0.5", "clients-100"] {
         let partition_flag = format!("--partition={partition}");
         scratch.succeeds(&quick("table1", partition, &[rows, "--rounds=1", "--seeds=1", &partition_flag]));
@@ -162,6 +162,16 @@ fn other_partitions_and_the_pooled_network() {
         assert_eq!(samples.len(), if partition == "clients-100" { 100 } else { 10 });
         let is_equal = samples.iter().all(|own| *own == samples[0]);
         assert_eq!(is_equal, partition == "clients-100", "{partition}: {samples:?}");
+        // Everybody is tested on their own test samples, and nobody else trains.
+        let mut tested = clients("pooled-tuned");
+        let all = tested.pop().unwrap();
+        assert_eq!(
+            (&all["name"], &all["samples"], &all["novel"]),
+            (&json!("pooled"), &json!(0), &Value::Null)
+        );
+        assert!(tested.iter().all(|one| one["novel"] == json!(true)));
+        let own: Vec<u64> = tested.iter().map(|one| one["samples"].as_u64().unwrap()).collect();
+        assert_eq!(own, samples, "{partition}");
     }
 }
 

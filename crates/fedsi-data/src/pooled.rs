@@ -1,4 +1,4 @@
-//! All clients' data in one place: the federation of one client that has everybody's samples.
+//! All clients' data in one place: at one client alone, or at one more client beside the others.
 
 use crate::dataset::Dataset;
 use crate::error::DataError;
@@ -10,8 +10,9 @@ use crate::table::{ColumnRange, DataSummary, TableEncoding};
 /// The name of the client that has all data.
 const NAME: &str = "pooled";
 
-/// Opens a dataset and divides it among clients; with `partition.pooled` what they have is then put together as the data of one
-/// client. Costs what [`Dataset::open`] does, and where data is put together its row numbers once more.
+/// Opens a dataset and divides it among clients. With `partition.pooled` what they have is then put together as the data of one
+/// client; with `partition.pooled_client` one more client has all their training rows. Costs what [`Dataset::open`] does, and
+/// where data is put together its row numbers once more.
 ///
 /// # Errors
 /// Where a file is missing or malformed, or the partition cannot be had from it.
@@ -22,39 +23,76 @@ pub fn open_dataset(
     seed: u64,
 ) -> Result<Box<dyn Federation>, DataError> {
     let federation = dataset.open(data, partition, seed)?;
-    Ok(if partition.pooled { Box::new(OneClient::of(federation)) } else { federation })
+    Ok(if partition.pooled {
+        Box::new(Pooled::instead_of(federation))
+    } else if partition.pooled_client {
+        Box::new(Pooled::beside(federation))
+    } else {
+        federation
+    })
 }
 
-/// One client with the samples of all clients of a federation, in their order.
-struct OneClient {
+/// The clients of a federation, or none of them, and after them one with the samples of all, in the order of clients.
+struct Pooled {
     divided: Box<dyn Federation>,
-    /// Numbers of training and of test rows, where samples are rows of something.
+    /// How many clients stay as they are; the next one has what all have.
+    kept: usize,
+    /// Whether that client has the test samples too.
+    is_tested: bool,
+    /// Numbers of its training and of its test rows, where samples are rows of something.
     rows: Option<(Vec<u32>, Vec<u32>)>,
 }
 
-impl OneClient {
-    fn of(divided: Box<dyn Federation>) -> Self {
-        let all = |split: Split| -> Option<Vec<u32>> {
-            let clients = (0..divided.clients()).map(|client| divided.row_numbers(client, split));
-            clients.collect::<Option<Vec<&[u32]>>>().map(|rows| rows.concat())
-        };
-        let rows = all(Split::Train).zip(all(Split::Test));
-        Self { divided, rows }
+impl Pooled {
+    /// One client with everything.
+    fn instead_of(divided: Box<dyn Federation>) -> Self {
+        Self::new(divided, 0, true)
     }
 
-    /// The clients whose data this client has: all of them, and none where another client is asked for.
-    fn owners(&self, client: usize) -> std::ops::Range<usize> {
-        if client == 0 { 0..self.divided.clients() } else { 0..0 }
+    /// All clients, and one more with their training samples. They are tested, it is not.
+    fn beside(divided: Box<dyn Federation>) -> Self {
+        let clients = divided.clients();
+        Self::new(divided, clients, false)
+    }
+
+    fn new(divided: Box<dyn Federation>, kept: usize, is_tested: bool) -> Self {
+        let mut pooled = Self { divided, kept, is_tested, rows: None };
+        let all = |split: Split| -> Option<Vec<u32>> {
+            let owners = pooled.owners(kept, split);
+            let rows = owners.map(|owner| pooled.divided.row_numbers(owner, split));
+            rows.collect::<Option<Vec<&[u32]>>>().map(|rows| rows.concat())
+        };
+        pooled.rows = all(Split::Train).zip(all(Split::Test));
+        pooled
+    }
+
+    /// Whether a client is one of those that stay as they are.
+    fn is_kept(&self, client: usize) -> bool {
+        client < self.kept
+    }
+
+    /// The clients whose samples a client has: its own, or those of all; none where there is no such client.
+    fn owners(&self, client: usize, split: Split) -> std::ops::Range<usize> {
+        if self.is_kept(client) {
+            client..client + 1
+        } else if client == self.kept && (split == Split::Train || self.is_tested) {
+            0..self.divided.clients()
+        } else {
+            0..0
+        }
     }
 }
 
-impl Federation for OneClient {
+impl Federation for Pooled {
     fn clients(&self) -> usize {
-        1
+        self.kept + 1
     }
 
     fn client_name(&self, client: usize) -> Option<&str> {
-        (client == 0).then_some(NAME)
+        if self.is_kept(client) {
+            return self.divided.client_name(client);
+        }
+        (client == self.kept).then_some(NAME)
     }
 
     fn input_shape(&self) -> &[usize] {
@@ -70,15 +108,18 @@ impl Federation for OneClient {
     }
 
     fn count(&self, client: usize, split: Split) -> usize {
-        self.owners(client).map(|owner| self.divided.count(owner, split)).sum()
+        self.owners(client, split).map(|owner| self.divided.count(owner, split)).sum()
     }
 
     fn samples(&self, client: usize, split: Split) -> Samples {
+        if self.is_kept(client) {
+            return self.divided.samples(client, split);
+        }
         let count = self.count(client, split);
         let width: usize = self.input_shape().iter().product();
         let mut inputs = Vec::with_capacity(count * width);
         let (mut classes, mut values) = (Vec::new(), Vec::new());
-        for owner in self.owners(client) {
+        for owner in self.owners(client, split) {
             let own = self.divided.samples(owner, split);
             inputs.extend_from_slice(&own.inputs);
             match own.targets {
@@ -96,7 +137,7 @@ impl Federation for OneClient {
     fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
         let Task::Classification { classes } = self.task() else { return Vec::new() };
         let mut counts = vec![0; classes];
-        for owner in self.owners(client) {
+        for owner in self.owners(client, split) {
             for (sum, count) in counts.iter_mut().zip(self.divided.label_counts(owner, split)) {
                 *sum += count;
             }
@@ -105,9 +146,12 @@ impl Federation for OneClient {
     }
 
     fn row_numbers(&self, client: usize, split: Split) -> Option<&[u32]> {
+        if self.is_kept(client) {
+            return self.divided.row_numbers(client, split);
+        }
         let (train, test) = self.rows.as_ref()?;
         Some(match split {
-            _ if client > 0 => &[],
+            _ if client > self.kept => &[],
             Split::Train => train,
             Split::Test => test,
         })
@@ -142,7 +186,7 @@ impl Federation for OneClient {
     }
 
     fn column_ranges(&self, client: usize) -> Option<Vec<ColumnRange>> {
-        let mut owners = self.owners(client).map(|owner| self.divided.column_ranges(owner));
+        let mut owners = self.owners(client, Split::Train).map(|owner| self.divided.column_ranges(owner));
         let mut joined = owners.next()??;
         for ranges in owners {
             joined = joined.into_iter().zip(ranges?).map(|(one, other)| one.joined(other)).collect();
@@ -208,6 +252,34 @@ mod tests {
         assert!(one.has_pixels());
     }
 
+    /// Clients stay as they are, and one more has everything that they train on.
+    #[test]
+    fn one_more_client_trains_on_everything_and_is_not_tested() {
+        let data = DataSpec::defaults("digits", Size::Small);
+        let partition = PartitionSpec::labels(4, 3, 2);
+        let divided = opened(&data, &partition, false);
+        let beside = PartitionSpec { pooled_client: true, ..partition.clone() };
+        let beside = Datasets::builtin().open(&data, &beside, 3).unwrap();
+        let one = opened(&data, &partition, true);
+        assert_eq!(
+            (beside.clients(), beside.client_name(4), beside.client_name(5)),
+            (5, Some("pooled"), None)
+        );
+        for split in [Split::Train, Split::Test] {
+            for client in 0..4 {
+                assert_eq!(beside.samples(client, split), divided.samples(client, split));
+                assert_eq!(beside.label_counts(client, split), divided.label_counts(client, split));
+                assert_eq!(beside.count(client, split), divided.count(client, split));
+            }
+            assert_eq!((beside.count(5, split), beside.samples(5, split).count), (0, 0));
+        }
+        assert_eq!(beside.samples(4, Split::Train), one.samples(0, Split::Train));
+        assert_eq!(beside.label_counts(4, Split::Train), one.label_counts(0, Split::Train));
+        assert_eq!((beside.count(4, Split::Test), beside.samples(4, Split::Test).count), (0, 0));
+        let digests = [&divided, &one, &beside].map(|federation| partition_digest(federation.as_ref()));
+        assert!(digests[2] != digests[0] && digests[2] != digests[1]);
+    }
+
     #[test]
     fn rows_of_a_table_are_put_together_with_their_numbers_and_ranges() {
         let folder = tempfile::tempdir().unwrap();
@@ -231,5 +303,16 @@ mod tests {
         assert_eq!(ranges[0], ColumnRange::Numbers { min: f64::from(min), max: f64::from(max) });
         assert_eq!(ranges[1], ColumnRange::Categories(["a", "b", "c"].map(str::to_owned).to_vec()));
         assert_eq!(one.column_ranges(1), None);
+        let beside = PartitionSpec { pooled_client: true, ..partition };
+        let beside = Datasets::builtin().open(&data, &beside, 3).unwrap();
+        for split in [Split::Train, Split::Test] {
+            assert_eq!(beside.row_numbers(1, split), divided.row_numbers(1, split));
+        }
+        assert_eq!(beside.row_numbers(3, Split::Train), one.row_numbers(0, Split::Train));
+        assert_eq!(beside.row_numbers(3, Split::Test), Some(&[][..]));
+        assert_eq!(
+            (beside.column_ranges(1), beside.column_ranges(3)),
+            (divided.column_ranges(1), Some(ranges))
+        );
     }
 }

@@ -91,7 +91,12 @@ class Mixture(nn.Module):
         if self._personal.task == "regression":
             return outputs.mean(0)
         about = self._personal.about
-        shares = torch.log_softmax(outputs / about.get("temperature", 1.0), -1)
+        outputs = outputs / about.get("temperature", 1.0)
+        if "own_classes" in about:
+            others = torch.ones(outputs.shape[-1], dtype=torch.bool, device=outputs.device)
+            others[about["own_classes"]] = False
+            outputs = outputs.masked_fill(others, -torch.inf)
+        shares = torch.log_softmax(outputs, -1)
         mean = torch.logsumexp(shares, 0) - np.log(len(self.modes))
         return torch.log_softmax(mean / about.get("mixture_temperature", 1.0), -1)
 

@@ -189,6 +189,17 @@ def test_the_mean_of_a_mixture_is_the_engines_map(small_settings: dict, images: 
     np.testing.assert_allclose(shares, model.predict(images).probabilities, atol=5e-6)
 
 
+def test_a_mixture_over_own_classes(small_settings: dict, images: np.ndarray, torch: object) -> None:
+    settings = {"fedsi__modes": 2, "fedsi__predictive": "map", "calibration__own_classes": True}
+    result = fedsi.run(small_settings, rounds=4, clients=2, out=False, progress=False, **settings)
+    model = result.model(1)
+    expected = model.predict(images).probabilities
+    assert model.about["own_classes"] == [5, 6, 7, 8, 9] and (expected[:, :5] == 0).all()
+    with torch.no_grad():
+        shares = model.torch()(torch.from_numpy(model.scaled(images))).exp().numpy()
+    np.testing.assert_allclose(shares, expected, atol=5e-6)
+
+
 def test_a_convolutional_network(small_settings: dict, images: np.ndarray, torch: object) -> None:
     body = [
         {"conv": {"out": 3, "kernel": 5}},

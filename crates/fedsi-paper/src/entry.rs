@@ -21,17 +21,21 @@ pub enum Source {
     /// A method for a quarter of the rounds, with what the search that is the same for every method chose at a quarter of the rounds,
     /// and a temperature: methods that are trained past their best at all rounds are not, then.
     Short,
+    /// The method's row with predictions over the classes that a client has training samples of alone: what a client gains by
+    /// knowing its classes needs no personal model.
+    OwnClasses,
     /// One network trained on everybody's data in one place, with weight noise and a temperature too.
     Pooled,
-    /// The same network, tuned by each client on its own data: what a client could have if data were not kept apart.
-    PooledTuned,
+    /// The same network, tuned by each client on its own data, with predictions over its own classes alone: what a client could
+    /// have if data were not kept apart.
+    PooledOwnClasses,
 }
 
 impl Source {
     /// Whether data is in one place: a reference for all rows, and a rival of none.
     #[must_use]
     pub const fn is_pooled(self) -> bool {
-        matches!(self, Self::Pooled | Self::PooledTuned)
+        matches!(self, Self::Pooled | Self::PooledOwnClasses)
     }
 }
 
@@ -52,7 +56,7 @@ pub struct Entry {
 pub const REFERENCE: &str = "fedsi";
 
 /// All rows, in the paper's order; what the paper does not have comes last.
-pub const ENTRIES: [Entry; 18] = [
+pub const ENTRIES: [Entry; 20] = [
     tuned("local", "Local only"),
     tuned("fedavg", "FedAvg"),
     tuned("fedavg-ft", "FedAvg-FT"),
@@ -69,8 +73,10 @@ pub const ENTRIES: [Entry; 18] = [
     entry(REFERENCE, "FedSI (calibrated)", "fedsi", Source::Calibrated),
     entry("fedbabu-noise", "FedBABU + noise", "fedbabu", Source::WeightNoise),
     entry("fedbabu-short", "FedBABU, 1/4 rounds", "fedbabu", Source::Short),
+    entry("fedavg-own", "FedAvg, own classes", "fedavg", Source::OwnClasses),
+    entry("fedsi-own", "FedSI, own classes", "fedsi", Source::OwnClasses),
     entry("pooled", "All data pooled", "local", Source::Pooled),
-    entry("pooled-tuned", "All data pooled, tuned", "fedavg-ft", Source::PooledTuned),
+    entry("pooled-own", "All data pooled, own classes", "fedavg-ft", Source::PooledOwnClasses),
 ];
 
 const fn entry(id: &'static str, title: &'static str, method: &'static str, source: Source) -> Entry {
@@ -125,6 +131,17 @@ impl Entry {
         let fewer_rounds = |times: usize| {
             set("rounds", Value::Integer(i64::try_from((setting.rounds / times).max(1)).unwrap_or(i64::MAX)))
         };
+        let own_classes = || set("calibration.own_classes", Value::Boolean(true));
+        let pooled = |key: &str| {
+            let noise = setting.weight_noise().min(POOLED_NOISE);
+            vec![
+                set("training.weight_noise", Value::Float(noise)),
+                temperature(),
+                set(key, Value::Boolean(true)),
+                set("federation.participants", Value::Integer(1)),
+                fewer_rounds(POOLED_ROUNDS),
+            ]
+        };
         match self.source {
             Source::Calibrated => vec![set("profile", Value::String("calibrated".to_owned()))],
             Source::Paper => vec![set("profile", Value::String("paper".to_owned()))],
@@ -134,24 +151,21 @@ impl Entry {
                 values
             }
             Source::WeightNoise => vec![noise(), temperature()],
+            Source::OwnClasses => {
+                let mut values = match self.method {
+                    "fedsi" => vec![set("profile", Value::String("calibrated".to_owned()))],
+                    method => [tuned::values(&setting.tuned_on, method), vec![temperature()]].concat(),
+                };
+                values.push(own_classes());
+                values
+            }
             Source::Short => {
                 let mut values = tuned::values(&setting.tuned_on, self.id);
                 values.extend([temperature(), fewer_rounds(SHORT_ROUNDS)]);
                 values
             }
-            Source::Pooled | Source::PooledTuned => {
-                let noise =
-                    set("training.weight_noise", Value::Float(setting.weight_noise().min(POOLED_NOISE)));
-                let is_tuned = self.source == Source::PooledTuned;
-                let key = if is_tuned { "partition.pooled_client" } else { "partition.pooled" };
-                vec![
-                    noise,
-                    temperature(),
-                    set(key, Value::Boolean(true)),
-                    set("federation.participants", Value::Integer(1)),
-                    fewer_rounds(POOLED_ROUNDS),
-                ]
-            }
+            Source::Pooled => pooled("partition.pooled"),
+            Source::PooledOwnClasses => [pooled("partition.pooled_client"), vec![own_classes()]].concat(),
         }
     }
 }

@@ -104,12 +104,14 @@ impl Experiment {
     /// The rows.
     #[must_use]
     pub fn entries(self) -> Vec<&'static Entry> {
+        let is_of_other_rounds = |source: Source| source.is_pooled() || source == Source::Short;
         let wanted = |entry: &&Entry| match self {
             // Those of Table 2: the same tests, corrected for the same number.
             Self::Table1 | Self::Table2 | Self::Fig4 => true,
-            Self::Fig3 => entry.method == "fedsi",
+            Self::Fig3 => entry.method == "fedsi" && entry.source != Source::OwnClasses,
             // Who has everybody's data has no novel clients, and the rounds of these are others.
-            Self::Fig5 | Self::Fig6 => !(entry.source.is_pooled() || entry.source == Source::Short),
+            Self::Fig5 => !is_of_other_rounds(entry.source),
+            Self::Fig6 => !is_of_other_rounds(entry.source) && entry.source != Source::OwnClasses,
         };
         ENTRIES.iter().filter(wanted).collect()
     }

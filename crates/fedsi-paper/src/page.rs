@@ -14,7 +14,8 @@ use crate::setting::Partition;
 use crate::tables::{MARKS, bins_table, calibration_table, difference_table, published_table, score_table};
 use crate::text::{TextTable, score_title};
 use crate::verdict::{
-    beside_pooled, left_out, on_common_seeds, strange_verdicts, variation_values, variation_verdicts, verdict,
+    left_out, on_common_seeds, over_own_classes, strange_verdicts, variation_values, variation_verdicts,
+    verdict,
 };
 
 /// A table with its file's name and heading.
@@ -131,11 +132,13 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             Experiment::Table2 => strange_verdicts(cells),
             _ => Vec::new(),
         };
-        let pooled: Vec<String> = match plan.experiment {
-            Experiment::Table1 => scores.iter().filter_map(|score| beside_pooled(cells, score)).collect(),
+        let own_classes: Vec<String> = match plan.experiment {
+            Experiment::Table1 | Experiment::Table2 => {
+                scores.iter().filter_map(|score| over_own_classes(cells, score)).collect()
+            }
             _ => Vec::new(),
         };
-        for line in lines.iter().chain(&strange).chain(&pooled).chain(&common).chain(&left_out) {
+        for line in lines.iter().chain(&strange).chain(&own_classes).chain(&common).chain(&left_out) {
             let _ = writeln!(text, "  - {line}");
         }
     }
@@ -183,11 +186,18 @@ fn notes(plan: &Plan) -> String {
              0.1, for an eighth of the rounds: it knows all ten classes, not its client's, and is scored as one client.",
         );
     }
-    if plan.entries.iter().any(|entry| entry.source == Source::PooledTuned) {
+    if plan.entries.iter().any(|entry| entry.source == Source::PooledOwnClasses) {
         text.push_str(
-            " \"All data pooled, tuned\" is the same training, after which each client tunes the whole network on its own data for ten epochs and is scored \
-             by that: what a client could have if data were not kept apart. Both are references and not ranked; settings were not searched, so that \
+            " \"All data pooled, own classes\" is the same training, after which each client tunes the whole network on its own data for ten epochs: \
+             what a client could have if data were not kept apart. Both are references and not ranked; their settings were not searched, so that \
              neither is a bound.",
+        );
+    }
+    if plan.entries.iter().any(|entry| entry.source == Source::OwnClasses) {
+        text.push_str(
+            " \"Own classes\": a client gives probabilities only to the classes that it has training samples of (`calibration.own_classes`), in every \
+             network whose predictions it averages, also where the temperature is chosen. A client's training data tells these classes here, and no test sample has \
+             another one: for \"FedAvg, own classes\" that is all that is personal. In a federation where a new class may turn up, it is an error by construction.",
         );
     }
     if plan.experiment == Experiment::Fig4 {

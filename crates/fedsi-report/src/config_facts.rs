@@ -13,24 +13,29 @@ pub(crate) struct ConfigFacts {
     train: Option<String>,
     /// `fedsi.rule`.
     pub(crate) rule: Option<String>,
+    /// `calibration.own_classes`.
+    pub(crate) is_over_own_classes: bool,
 }
 
 impl ConfigFacts {
     /// Nothing of a text that is no TOML.
     pub(crate) fn of(config: &str) -> Self {
         let Ok(table) = config.parse::<toml::Table>() else { return Self::default() };
-        let find = |keys: &[&str]| -> Option<String> {
+        let value = |keys: &[&str]| -> Option<&toml::Value> {
             let mut place = table.get(*keys.first()?)?;
             for key in &keys[1..] {
                 place = place.get(key)?;
             }
-            place.as_str().map(str::to_owned)
+            Some(place)
         };
+        let find = |keys: &[&str]| value(keys)?.as_str().map(str::to_owned);
+        let own_classes = value(&["calibration", "own_classes"]).and_then(toml::Value::as_bool);
         Self {
             dataset: find(&["data", "dataset"]),
             name: find(&["data", "files", "name"]),
             train: find(&["data", "files", "train"]),
             rule: find(&["fedsi", "rule"]),
+            is_over_own_classes: own_classes.unwrap_or(false),
         }
     }
 
@@ -63,6 +68,8 @@ mod tests {
         assert_eq!(found.own_title().as_deref(), Some("patients"));
         let digits = ConfigFacts::of("[data]\ndataset = \"digits\"\n");
         assert_eq!((digits.own_title(), digits.is_own(), digits.rule), (None, false, None));
+        assert!(!digits.is_over_own_classes);
+        assert!(ConfigFacts::of("[calibration]\nown_classes = true\n").is_over_own_classes);
         assert_eq!(ConfigFacts::of("= no TOML"), ConfigFacts::default());
     }
 }

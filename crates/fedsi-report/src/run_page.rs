@@ -144,6 +144,9 @@ fn facts(files: &RunFiles, settings: &ConfigFacts) -> Vec<(&'static str, String)
     if let Some(temperature) = summary.calibration.temperature {
         facts.push(("temperature, chosen on data set aside", format!("{temperature:.3}")));
     }
+    if settings.is_over_own_classes {
+        facts.push(("classes predicted", "those each client has training samples of".to_owned()));
+    }
     facts.push((
         "data",
         match settings.own_title() {

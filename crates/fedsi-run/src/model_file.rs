@@ -56,6 +56,9 @@ pub enum ModelFileError {
         /// What it says.
         found: f64,
     },
+    /// A list of classes that are not the task's.
+    #[error("its `own_classes` are not classes of its network in ascending order")]
+    OwnClasses,
     /// The noise is not one number for each target.
     #[error("its `noise` has {found} numbers, expected {expected}")]
     Noise {
@@ -106,6 +109,9 @@ pub(crate) struct ModelEntry {
     temperature: f64,
     #[serde(default = "one")]
     mixture_temperature: f64,
+    /// The classes that have a probability at all, where not all have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_classes: Option<Vec<u32>>,
 }
 
 /// What the metadata says of a mode.
@@ -138,8 +144,12 @@ pub(crate) fn model_tensors(client: &Client, model: &PersonalModel) -> (Vec<Name
     let strangeness = strangeness_tensors(model.strangeness.as_ref()).into_iter();
     tensors.extend(strangeness.map(|tensor| tensor.prefixed("posterior.")));
     let PersonalModel { client, temperature, mixture_temperature, .. } = *model;
+    let own_classes = model.own_classes.as_ref().map(|own| own.classes().to_vec());
     let first = entries.remove(0);
-    (tensors, ModelEntry { client, first, further_modes: entries, temperature, mixture_temperature })
+    (
+        tensors,
+        ModelEntry { client, first, further_modes: entries, temperature, mixture_temperature, own_classes },
+    )
 }
 
 /// A personal model as the bytes of a file, with what [`read_model`] needs and no more.
@@ -158,7 +168,7 @@ pub fn model_bytes(client: &Client, model: &PersonalModel) -> Result<Vec<u8>, Te
 /// Bytes that are no such file, or do not fit the network.
 pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelFileError> {
     let file = TensorFile::parse(bytes)?;
-    let ModelEntry { client: owner, first, further_modes, temperature, mixture_temperature } =
+    let ModelEntry { client: owner, first, further_modes, temperature, mixture_temperature, own_classes } =
         file.entry()?;
     for found in [temperature, mixture_temperature] {
         if !(found.is_finite() && found > 0.0) {
@@ -181,7 +191,17 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
     let modes = modes.collect::<Result<_, _>>()?;
     let beside = if file.has("strangeness.usual") { file.within("") } else { file.within("posterior.") };
     let strangeness = read_strangeness(&beside, client.network().input_size())?;
-    Ok(PersonalModel { client: owner, modes, draws, temperature, mixture_temperature, strangeness })
+    let own_classes =
+        own_classes.map(|own| client.read_own_classes(own).ok_or(ModelFileError::OwnClasses)).transpose()?;
+    Ok(PersonalModel {
+        client: owner,
+        modes,
+        draws,
+        temperature,
+        mixture_temperature,
+        own_classes,
+        strangeness,
+    })
 }
 
 fn read_mode(
@@ -241,6 +261,7 @@ mod tests {
         let inputs: Vec<f64> = (0..40 * 2).map(|at| f64::from(at * at % 31) - 15.0).collect();
         let features: Vec<f64> = (0..40 * 3).map(|at| f64::from(at * at % 17)).collect();
         let responses = fedsi_bayes::strangeness::Responses { features, logits: None };
+        model.own_classes = client.read_own_classes(vec![0, 2]);
         model.strangeness = fedsi_bayes::Strangeness::fit(40, &inputs, &vec![responses; modes], None);
         assert!(model.strangeness.is_some());
         model
@@ -315,6 +336,14 @@ mod tests {
             entry[key] = value.into();
             let error = read_model(&client, &tensor_bytes(&tensors, Some(&entry)).unwrap()).unwrap_err();
             assert!(matches!(error, ModelFileError::Temperature { .. }), "{error}");
+        }
+        for classes in [serde_json::json!([]), serde_json::json!([2, 1]), serde_json::json!([0, 3])] {
+            let model = PersonalModel::single(1, client.initial()[0].clone(), vec![], 30);
+            let (tensors, entry) = model_tensors(&client, &model);
+            let mut entry = serde_json::to_value(entry).unwrap();
+            entry["own_classes"] = classes;
+            let error = read_model(&client, &tensor_bytes(&tensors, Some(&entry)).unwrap()).unwrap_err();
+            assert!(matches!(error, ModelFileError::OwnClasses), "{error}");
         }
         let error = changed(&client, |entry| entry["posterior"] = serde_json::Value::Null).unwrap_err();
         assert!(error.to_string().contains("does not describe the posterior"), "{error}");

@@ -126,11 +126,12 @@ pub fn settings_text(config: &Config) -> Result<String, serde_json::Error> {
 
 /// Keys that came after runs had been saved. False and an empty list say nothing: a run is then what it was without the key,
 /// which is not part of the text, so that such runs and their models are still known.
-const LATER_KEYS: [(&str, &str); 4] = [
+const LATER_KEYS: [(&str, &str); 5] = [
     ("federation", "novel_clients"),
     ("partition", "unequal"),
     ("partition", "pooled"),
     ("partition", "pooled_client"),
+    ("calibration", "own_classes"),
 ];
 
 /// The first setting in which two configs would give other results, with both values; none where they agree. Keys in
@@ -210,6 +211,7 @@ mod tests {
         let without = whole.replace(",\"novel_clients\":[]", "");
         let without = without.replace(",\"unequal\":false", "").replace(",\"pooled\":false", "");
         let without = without.replace(",\"pooled_client\":false", "");
+        let without = without.replace(",\"own_classes\":false", "");
         assert_eq!(text, without, "nothing else changes, nor the order");
         (config.federation.novel_clients, config.partition.unequal) = (vec![3], true);
         let text = settings_text(&config).unwrap();

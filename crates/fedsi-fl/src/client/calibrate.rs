@@ -89,7 +89,7 @@ impl Client {
     ) -> Result<Vec<Predicted>, ClientError> {
         let round = download.round;
         let (tuned, start) = self.tune(client, round, shared, kept, data, &self.procedure.personalise)?;
-        match candidates {
+        let mut all: Vec<Predicted> = match candidates {
             Candidates::PriorVariances(variances) => {
                 let fixed = match self.temperature {
                     Temperature::Fixed(temperature) => temperature,
@@ -98,16 +98,24 @@ impl Client {
                 let mut rng = self.personal_stream(Purpose::PersonalSelection, client, round, shared.mode);
                 let found =
                     self.predict_prior_variances((client, shared.mode), variances, &tuned, data, &mut rng)?;
-                Ok(found.into_iter().map(|one| one.tempered(fixed, self.network.output_size())).collect())
+                found.into_iter().map(|one| one.tempered(fixed, self.network.output_size())).collect()
             }
             Candidates::Temperatures(temperatures) => {
                 let parameters = self.with_posterior(client, download, shared.mode, tuned, &start, data)?;
                 let model = self.single_model(client, parameters, data)?;
                 let untempered = self.predicted(&model, data)?;
                 let classes = self.network.output_size();
-                Ok(temperatures.iter().map(|&one| untempered.tempered(one, classes)).collect())
+                temperatures.iter().map(|&one| untempered.tempered(one, classes)).collect()
+            }
+        };
+        if let Some(own) = self.own_classes(data) {
+            for predicted in &mut all {
+                if let Predicted::Classes(probabilities) = predicted {
+                    own.restrict(probabilities, self.network.output_size());
+                }
             }
         }
+        Ok(all)
     }
 
     fn predicted(&self, model: &PersonalModel, data: &LocalData) -> Result<Predicted, ClientError> {

@@ -9,6 +9,7 @@ mod chain;
 mod data;
 mod error;
 mod model;
+mod own_classes;
 mod personalise;
 mod phases;
 mod posterior;
@@ -33,6 +34,7 @@ pub use chain::ChainSummary;
 pub use data::{Division, LocalData};
 pub use error::ClientError;
 pub use model::{PersonalMode, PersonalModel};
+pub use own_classes::OwnClasses;
 pub use predictions::{OtherTask, Predictions};
 pub use summary::{LaplaceSummary, PosteriorKind, PosteriorSummary};
 pub use test_scores::{Scored, TestScores};
@@ -68,6 +70,8 @@ pub struct Client {
     scores_rounds: bool,
     set_aside_share: f64,
     temperature: Temperature,
+    /// Whether predictions are over the client's own classes alone.
+    is_over_own_classes: bool,
     /// Whether the run hides clients, so that what is scored on a client's data stays with it.
     is_private: bool,
     task: Task,
@@ -120,6 +124,7 @@ impl Client {
             scores_rounds: config.scores_rounds(),
             set_aside_share: config.calibration.fraction,
             temperature: config.calibration.temperature,
+            is_over_own_classes: config.calibration.own_classes,
             is_private: config.privacy.is_on(),
             task,
             target_scaling,
@@ -262,6 +267,20 @@ impl Client {
             Uncertainty::None | Uncertainty::Samples(_) => format!("{size} values"),
         };
         ClientError::OtherDownload(crate::parameters::KindError { expected, found: shared.describe() })
+    }
+
+    /// The classes that the client's predictions are over, where they are not over all.
+    fn own_classes(&self, data: &LocalData) -> Option<OwnClasses> {
+        if self.is_over_own_classes { OwnClasses::of(data) } else { None }
+    }
+
+    /// The classes that a saved or sent model is over; none where they are no classes of the task.
+    #[must_use]
+    pub fn read_own_classes(&self, classes: Vec<u32>) -> Option<OwnClasses> {
+        match self.task {
+            Task::Classification { classes: count } => OwnClasses::new(classes, count),
+            Task::Regression { .. } => None,
+        }
     }
 
     /// Whether these are samples of the task that the network predicts.

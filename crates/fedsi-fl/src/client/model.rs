@@ -2,6 +2,7 @@
 
 use fedsi_bayes::Strangeness;
 
+use super::OwnClasses;
 use crate::parameters::Parameters;
 
 /// A client's own model: its parameters, and what is needed to predict with them.
@@ -17,6 +18,8 @@ pub struct PersonalModel {
     pub temperature: f64,
     /// What the logarithms of the modes' average are divided by.
     pub mixture_temperature: f64,
+    /// The classes that have a probability at all; none: every class.
+    pub own_classes: Option<OwnClasses>,
     /// What is usual among its training inputs; none where they are too few, or the model is of version 0.1.
     pub strangeness: Option<Strangeness>,
 }
@@ -36,7 +39,15 @@ impl PersonalModel {
     #[must_use]
     pub fn single(client: usize, parameters: Parameters, observation_noise: Vec<f64>, draws: usize) -> Self {
         let modes = vec![PersonalMode { parameters, observation_noise }];
-        Self { client, modes, draws, temperature: 1.0, mixture_temperature: 1.0, strangeness: None }
+        Self {
+            client,
+            modes,
+            draws,
+            temperature: 1.0,
+            mixture_temperature: 1.0,
+            own_classes: None,
+            strangeness: None,
+        }
     }
 
     /// The parameters of the first network: all there are, but in a mixture.

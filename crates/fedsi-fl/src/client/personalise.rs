@@ -74,8 +74,8 @@ impl Client {
         let modes = modes?;
         let parameters: Vec<&Parameters> = modes.iter().map(|mode| &mode.parameters).collect();
         let strangeness = self.fit_strangeness(&parameters, data)?;
-        let draws = self.draws();
-        Ok(PersonalModel { client, modes, draws, temperature, mixture_temperature, strangeness })
+        let (draws, own_classes) = (self.draws(), self.own_classes(data));
+        Ok(PersonalModel { client, modes, draws, temperature, mixture_temperature, own_classes, strangeness })
     }
 
     /// A mode's tuned parameters with the posterior of a personal model around them, where the method infers one.
@@ -143,7 +143,9 @@ impl Client {
         data: &LocalData,
     ) -> Result<PersonalModel, ClientError> {
         let PersonalMode { parameters, observation_noise } = self.mode(client, parameters, data)?;
-        Ok(PersonalModel::single(client, parameters, observation_noise, self.draws()))
+        let mut model = PersonalModel::single(client, parameters, observation_noise, self.draws());
+        model.own_classes = self.own_classes(data);
+        Ok(model)
     }
 
     /// A network of these parameters, ready to predict. A head that was never sampled is drawn from its prior.

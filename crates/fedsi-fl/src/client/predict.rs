@@ -49,16 +49,23 @@ impl Client {
         Ok((self.own_units(&mean), variance))
     }
 
-    /// The probability of each class for each row of inputs, averaged over what is known of the parameters and over modes.
+    /// The probability of each class for each row of inputs, averaged over what is known of the parameters and over modes;
+    /// where the model is over its client's own classes, each mode is before the average.
     ///
     /// # Errors
     /// A posterior that does not fit.
     pub fn probabilities(&self, model: &PersonalModel, inputs: &[f32]) -> Result<Vec<f64>, ClientError> {
         let classes = self.network.output_size();
+        let restrict = |probabilities: &mut [f64]| {
+            if let Some(own) = &model.own_classes {
+                own.restrict(probabilities, classes);
+            }
+        };
         let mut sum: Vec<f64> = Vec::new();
         for place in 0..model.modes.len() {
             let mut found = self.mode_probabilities(model, place, inputs)?;
             temper(&mut found, classes, model.temperature);
+            restrict(&mut found);
             add_up(&mut sum, found);
         }
         let count = model.modes.len() as f64;
@@ -66,6 +73,7 @@ impl Client {
             sum.iter_mut().for_each(|sum| *sum /= count);
         }
         temper(&mut sum, classes, model.mixture_temperature);
+        restrict(&mut sum);
         Ok(sum)
     }
 

@@ -18,6 +18,9 @@ pub struct CalibrationConfig {
     /// the rounds, where the federation chooses a temperature or a prior variance. With fedsi.modes above 1 each mode
     /// sets another part aside.
     pub fraction: f64,
+    /// Whether a client's predictions are over the classes that it has training samples of alone: all other classes have
+    /// probability 0, also where one turns up later. For every method; not for a regression.
+    pub own_classes: bool,
 }
 
 /// A temperature.
@@ -44,8 +47,9 @@ impl Temperature {
 }
 
 impl CalibrationConfig {
-    /// No temperature; a fifth set aside where something is chosen.
-    pub(super) const DEFAULTS: Self = Self { temperature: Temperature::Fixed(1.0), fraction: 0.2 };
+    /// No temperature, all classes; a fifth set aside where something is chosen.
+    pub(super) const DEFAULTS: Self =
+        Self { temperature: Temperature::Fixed(1.0), fraction: 0.2, own_classes: false };
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if let Temperature::Fixed(temperature) = self.temperature {

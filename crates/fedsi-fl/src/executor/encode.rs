@@ -92,6 +92,8 @@ struct ModelContent {
     draws: usize,
     temperature: f64,
     mixture_temperature: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_classes: Option<Vec<u32>>,
     /// Of each mode.
     posteriors: Vec<PosteriorHeader>,
 }
@@ -338,7 +340,8 @@ fn model_content(model: &PersonalModel, tensors: &mut Vec<NamedTensor>) -> Model
     }
     tensors.extend(strangeness_tensors(model.strangeness.as_ref()));
     let PersonalModel { draws, temperature, mixture_temperature, .. } = *model;
-    ModelContent { draws, temperature, mixture_temperature, posteriors }
+    let own_classes = model.own_classes.as_ref().map(|own| own.classes().to_vec());
+    ModelContent { draws, temperature, mixture_temperature, own_classes, posteriors }
 }
 
 fn read_model(
@@ -347,7 +350,7 @@ fn read_model(
     file: &TensorFile<'_>,
     client: &Client,
 ) -> Result<PersonalModel, WireError> {
-    let ModelContent { draws, temperature, mixture_temperature, posteriors } = content;
+    let ModelContent { draws, temperature, mixture_temperature, own_classes, posteriors } = content;
     if draws == 0 {
         return Err(WireError::Incomplete("a model's predictions average no draws"));
     }
@@ -361,7 +364,22 @@ fn read_model(
     let modes = modes.map(|(place, header)| read_mode(header, &file.within(&mode_prefix(place)), client));
     let modes = modes.collect::<Result<_, _>>()?;
     let strangeness = read_strangeness(file, client.network().input_size())?;
-    Ok(PersonalModel { client: owner, modes, draws, temperature, mixture_temperature, strangeness })
+    let own_classes = own_classes
+        .map(|own| {
+            client
+                .read_own_classes(own)
+                .ok_or(WireError::Incomplete("a model's own classes are no classes of the task"))
+        })
+        .transpose()?;
+    Ok(PersonalModel {
+        client: owner,
+        modes,
+        draws,
+        temperature,
+        mixture_temperature,
+        own_classes,
+        strangeness,
+    })
 }
 
 fn read_mode(

@@ -208,6 +208,10 @@ impl Checked {
     pub fn network(&self, input: &[usize], task: Task) -> Result<Network, ConfigError> {
         let outputs = match task {
             Task::Classification { classes } => classes,
+            Task::Regression { .. } if self.calibration.own_classes => {
+                let expected = "false: a regression has no classes";
+                return Err(ConfigError::value("calibration.own_classes", true, expected));
+            }
             Task::Regression { outputs } => outputs,
         };
         let mut layers = self.model.body.clone();

@@ -107,24 +107,34 @@ fn differences_are_drawn_where_they_are_tested() {
     assert!(drawn(4).is_none(), "four seeds are not tested");
 }
 
-/// Networks of pooled data are named beside FedSI, the tuned one with its difference, and count among no ranks and tests.
+/// Rows over own classes are compared with each other, beside the ranks; networks of pooled data count among no ranks and tests.
 #[test]
-fn pooled_data_is_a_reference() {
-    let with_pooled = || {
-        let pooled = [runs("pooled", 0.92, 1e-3), runs("pooled-tuned", 0.97, 2e-3)];
-        [&[runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)][..], &pooled[..]].concat()
-    };
-    let line = of_all(with_pooled(), |cells| beside_pooled(cells, "accuracy")).unwrap();
-    let start = "accuracy % beside one place for all data: All data pooled 92.00%; All data pooled, tuned 97.00% (FedSI minus it: -1.00, \
-                 95% interval -1.1";
-    assert!(line.starts_with(start) && line.ends_with("not corrected)"), "{line}");
-    let without = found(vec![runs("fedsi", 0.96, 1e-3), runs("fedavg", 0.90, 2e-3)]);
-    assert_eq!(found(with_pooled()), without);
-    assert_eq!(of_all(with_pooled(), |cells| left_out(cells, "accuracy")), None);
-    let few = vec![vec![run("fedsi", 101, 800, 0.96)], vec![run("pooled-tuned", 101, 800, 0.97)]];
-    let line = of_all(few, |cells| beside_pooled(cells, "accuracy")).unwrap();
-    assert!(line.ends_with("All data pooled, tuned 97.00% (1 seed: no test)"), "{line}");
-    assert_eq!(of_all(vec![runs("fedsi", 0.96, 1e-3)], |cells| beside_pooled(cells, "accuracy")), None);
+fn rows_over_own_classes_are_compared_with_each_other() {
+    let fedsi = || [runs("fedsi", 0.96, 1e-3), runs("fedsi-own", 0.962, 1e-3), runs("local", 0.90, 2e-3)];
+    let others =
+        || [runs("fedavg-own", 0.95, 2e-3), runs("pooled", 0.92, 1e-3), runs("pooled-own", 0.97, 2e-3)];
+    let all = || [&fedsi()[..], &others()[..]].concat();
+    let line = of_all(all(), |cells| over_own_classes(cells, "accuracy")).unwrap();
+    let start = "accuracy % where all know their classes: FedSI, own classes 96.20%; FedAvg, own classes 95.00% (FedSI minus it: \
+                 +1.20, 95% interval ";
+    assert!(line.starts_with(start), "{line}");
+    assert!(
+        line.contains("not corrected); All data pooled, own classes 97.00% (FedSI minus it: -0.80, "),
+        "{line}"
+    );
+    let found = found(all()).unwrap();
+    assert!(found.contains("all 2 rivals") && found.contains("next: FedAvg, own classes"), "{found}");
+    assert_eq!(of_all(all(), |cells| left_out(cells, "accuracy")), None);
+    let of_one = |id: &str, accuracy: f64| vec![run(id, 101, 800, accuracy)];
+    let few = vec![of_one("fedsi-own", 0.962), of_one("pooled-own", 0.97)];
+    let line = of_all(few, |cells| over_own_classes(cells, "accuracy")).unwrap();
+    assert!(line.ends_with("All data pooled, own classes 97.00% (1 seed in common: no test)"), "{line}");
+    assert_eq!(
+        of_all(vec![runs("fedsi-own", 0.96, 1e-3)], |cells| over_own_classes(cells, "accuracy")),
+        None
+    );
+    let without = vec![runs("fedsi", 0.96, 1e-3), runs("fedavg-own", 0.95, 1e-3)];
+    assert_eq!(of_all(without, |cells| over_own_classes(cells, "accuracy")), None);
 }
 
 #[test]

@@ -99,6 +99,9 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
     if let Some(modes) = summary.modes {
         writeln!(text, "mixture: {modes} networks, trained in turn, whose predictions are averaged")?;
     }
+    if config.calibration.own_classes {
+        writeln!(text, "classes predicted: those that each client has training samples of")?;
+    }
     if let Some(temperature) = summary.calibration.temperature {
         writeln!(text, "temperature: {temperature:.3}, chosen by the federation on data set aside")?;
     }

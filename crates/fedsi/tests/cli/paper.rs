@@ -148,7 +148,7 @@ fn every_experiment_has_a_quick_form() {
 #[test]
 fn other_partitions_and_networks_of_pooled_data() {
     let scratch = Scratch::new();
-    let rows = "--methods=pooled,pooled-tuned,fedbabu-noise,fedsi";
+    let rows = "--methods=pooled,pooled-own,fedavg-own,fedbabu-noise,fedsi";
     for partition in ["dirichlet-0.1", "dirichlet-0.5", "clients-100"] {
         let partition_flag = format!("--partition={partition}");
         scratch.succeeds(&quick("table1", partition, &[rows, "--rounds=1", "--seeds=1", &partition_flag]));
@@ -163,7 +163,7 @@ fn other_partitions_and_networks_of_pooled_data() {
         let is_equal = samples.iter().all(|own| *own == samples[0]);
         assert_eq!(is_equal, partition == "clients-100", "{partition}: {samples:?}");
         // Everybody is tested on their own test samples, and nobody else trains.
-        let mut tested = clients("pooled-tuned");
+        let mut tested = clients("pooled-own");
         let all = tested.pop().unwrap();
         assert_eq!(
             (&all["name"], &all["samples"], &all["novel"]),

@@ -68,6 +68,47 @@ fn pooled_data_is_one_clients() {
     assert!(refused.stderr.contains("puts all data into one client"), "{}", refused.stderr);
 }
 
+/// All but the last client begin with what was learned in one place; predictions of saved models keep to own classes.
+#[test]
+fn clients_adapt_what_pooled_data_taught() {
+    let scratch = Scratch::new();
+    let arguments = [
+        "run",
+        "--method=fedavg-ft",
+        "--rounds=1",
+        "--clients=3",
+        "--set=partition.pooled_client=true",
+        "--set=calibration.own_classes=true",
+        "--out=r",
+        "--quiet",
+    ];
+    scratch.succeeds(&arguments);
+    assert_eq!(scratch.json_lines("r/metrics.jsonl")[0]["participants"], json!([3]));
+    let summary = scratch.json("r/summary.json");
+    let clients = summary["clients"].as_array().unwrap();
+    assert_eq!(
+        (clients.len(), &clients[3]["name"], &clients[3]["samples"]),
+        (4, &json!("pooled"), &json!(0))
+    );
+    assert!(clients[..3].iter().all(|client| client["novel"] == json!(true)));
+    // Client 1 has the classes 5 to 9.
+    let digit = vec!["0"; 784].join(",");
+    scratch.write("digit.csv", &format!("{digit}\n"));
+    let predicted = ["predict", "--run=r", "--client=1", "--input=digit.csv", "--out=p.csv", "--quiet"];
+    scratch.succeeds(&predicted);
+    let text = scratch.text("p.csv");
+    let mut lines = text.lines();
+    let cells: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let first = cells.iter().position(|cell| *cell == "0").unwrap();
+    let probabilities: Vec<f64> = row[first..first + 10].iter().map(|cell| cell.parse().unwrap()).collect();
+    assert!(probabilities[..5].iter().all(|p| *p == 0.0), "{probabilities:?}");
+    assert!(probabilities[5..].iter().all(|p| *p > 0.0), "{probabilities:?}");
+    let refused = scratch.fedsi(&["run", "--set=partition.pooled_client=true", "--participants=2"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("lets one client with all data train alone"), "{}", refused.stderr);
+}
+
 #[test]
 fn clients_of_unequal_sizes_are_listed() {
     let scratch = Scratch::new();

@@ -137,7 +137,7 @@ class PersonalModel:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The metadata of its file: network, scaling, temperatures, kind of posterior."""
+        """The metadata of its file: network, scaling, temperatures, own classes, kind of posterior."""
         return self._parsed[1]
 
     @property

@@ -22,7 +22,8 @@ else:
 class PersonalNetwork(nn.Sequential):
     """A personal network: an ``nn.Sequential`` whose ``state_dict`` has the names of docs/model-files.md.
 
-    ``forward`` gives logits, or outputs in standardised units, at the posterior's mean, without a temperature.
+    ``forward`` gives logits of all classes, or outputs in standardised units, at the posterior's mean, without a
+    temperature.
     """
 
     def __init__(self, layers: list[Any], personal: PersonalModel, mode: int) -> None:
@@ -62,7 +63,7 @@ class Mixture(nn.Module):
     """Several personal networks whose predictions are averaged: names are ``modes.K.`` and those of network K.
 
     ``forward`` gives the logarithms of the averaged class probabilities at the posteriors' means, with the model's
-    temperatures; of a regression the mean of the outputs, in standardised units.
+    temperatures and, where it is over its client's own classes alone, minus infinity for the others; of a regression the mean of the outputs, in standardised units.
     """
 
     def __init__(self, networks: list[PersonalNetwork], personal: PersonalModel) -> None:

@@ -15,7 +15,7 @@ use fedsi_fl::methods::METHODS;
 use fedsi_fl::parameters::{Kept, Parameters};
 use fedsi_fl::wire::Download;
 use fedsi_fl::{Client, Config, Simulation};
-use support::{Clouds, CloudsOfValues, clouds, config, models};
+use support::{Clouds, CloudsOfValues, TwoClasses, clouds, config, models};
 
 /// Every kind of work.
 fn works() -> [Work; 6] {
@@ -91,9 +91,18 @@ fn every_task_and_outcome_survives_the_journey() {
     for method in METHODS {
         let mut config = config(method.name, 3);
         (config.validation.fraction, config.rounds) = (0.2, 10);
-        // Of some methods with a list of classes in their models.
-        config.calibration.own_classes = method.name.len() % 2 == 0;
-        all.extend(kinds(&round_trips(config, clouds(3))));
+        all.extend(kinds(&round_trips(config.clone(), clouds(3))));
+        // Models with a list of classes.
+        config.calibration.own_classes = true;
+        let outcomes = round_trips(config, Arc::new(TwoClasses(clouds(3))));
+        let own = |outcome: &Outcome| match &outcome.result {
+            Ok(TaskResult::Evaluated(evaluated)) => {
+                evaluated.model.as_ref().and_then(|m| m.own_classes.clone())
+            }
+            _ => None,
+        };
+        let own: Vec<_> = outcomes.iter().filter_map(own).collect();
+        assert!(!own.is_empty() && own.iter().all(|own| own.classes() == [0, 2]), "{}: {own:?}", method.name);
     }
     let expected = [
         "trained",

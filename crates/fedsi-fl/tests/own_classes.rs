@@ -5,53 +5,12 @@ mod support;
 
 use std::sync::Arc;
 
-use fedsi_data::{Federation, Samples, Scaling, Split, Targets, Task};
+use fedsi_data::{Federation as _, Split};
 use fedsi_fl::client::PersonalModel;
 use fedsi_fl::config::{ModesSetting, Temperature};
 use fedsi_fl::methods::METHODS;
 use fedsi_fl::{Config, Simulation};
-use support::{CLASSES, Clouds, CloudsOfValues, clouds, config, models, simulation};
-
-/// Clouds of which client `c` has no samples of class `c`, in training or tests.
-struct TwoClasses(Arc<Clouds>);
-
-impl Federation for TwoClasses {
-    fn clients(&self) -> usize {
-        self.0.clients()
-    }
-    fn client_name(&self, _: usize) -> Option<&str> {
-        None
-    }
-    fn input_shape(&self) -> &[usize] {
-        self.0.input_shape()
-    }
-    fn task(&self) -> Task {
-        self.0.task()
-    }
-    fn class_names(&self) -> Option<&[String]> {
-        None
-    }
-    fn count(&self, client: usize, split: Split) -> usize {
-        self.samples(client, split).count
-    }
-    fn samples(&self, client: usize, split: Split) -> Samples {
-        let all = self.0.samples(client, split);
-        let Targets::Classes(labels) = &all.targets else { panic!("clouds have classes") };
-        let is_kept = |row: &usize| labels[*row] as usize != client;
-        let rows: Vec<usize> = (0..all.count).filter(is_kept).collect();
-        all.select(&rows)
-    }
-    fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
-        let mut counts = vec![0; CLASSES];
-        if let Targets::Classes(labels) = self.samples(client, split).targets {
-            labels.iter().for_each(|&label| counts[label as usize] += 1);
-        }
-        counts
-    }
-    fn target_scaling(&self) -> Option<&Scaling> {
-        None
-    }
-}
+use support::{CLASSES, Clouds, CloudsOfValues, TwoClasses, clouds, config, models, simulation};
 
 fn trained(method: &str, own_classes: bool, temperature: Temperature) -> Simulation {
     let mut config = Config { rounds: 5, ..config(method, 3) };
@@ -71,6 +30,8 @@ fn every_method_predicts_own_classes_alone() {
         let (all, own) = (trained(method.name, false, fixed), trained(method.name, true, fixed));
         for (client, (open, restricted)) in models(&all).iter().zip(models(&own)).enumerate() {
             assert_eq!(open.own_classes, None);
+            // Training is the same; what the federation chose by predictions may not be.
+            assert_eq!(open.parameters().values(), restricted.parameters().values(), "{}", method.name);
             let mut expected = vec![0_u32, 1, 2];
             expected.remove(client);
             assert_eq!(restricted.own_classes.as_ref().unwrap().classes(), expected);
@@ -114,14 +75,20 @@ fn a_mixture_averages_restricted_networks() {
     }
 }
 
-/// The temperature is chosen by predictions over own classes: another one than of all classes.
+/// Temperatures and prior variances are chosen by predictions over the classes that a client trains on: other ones than of all
+/// classes.
 #[test]
-fn the_temperature_is_chosen_over_own_classes() {
-    let chosen = |own_classes| {
+fn what_is_chosen_is_chosen_over_own_classes() {
+    let temperature = |own_classes| {
         let simulation = trained("fedavg", own_classes, Temperature::AUTO);
         simulation.server().calibration().temperature.unwrap()
     };
-    assert_ne!(chosen(true), chosen(false));
+    assert_ne!(temperature(true), temperature(false));
+    let prior_variance = |own_classes| {
+        let simulation = trained("fedsi-fac", own_classes, Temperature::Fixed(1.0));
+        simulation.server().calibration().prior_variance.unwrap()
+    };
+    assert_ne!(prior_variance(true), prior_variance(false));
 }
 
 #[test]

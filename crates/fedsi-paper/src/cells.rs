@@ -79,8 +79,7 @@ impl<'a> SettingCells<'a> {
             .filter(|seeds: &BTreeSet<u64>| !seeds.is_empty());
         let is_paired = |run: &&Summary| seeds.as_ref().is_none_or(|seeds| seeds.contains(&run.seed));
         let paired = |row: &RowCells<'_>| -> Vec<Summary> {
-            // Networks of pooled data are references, neither ranked nor counted among the tests.
-            let is_compared = row.rounds == Some(compared) && !row.entry.source.is_pooled();
+            let is_compared = row.rounds == Some(compared) && row.entry.is_ranked();
             let runs = row.summaries.iter().filter(|_| is_compared);
             runs.filter(is_paired).cloned().collect()
         };
@@ -158,7 +157,7 @@ impl<'a> SettingCells<'a> {
     #[must_use]
     pub fn rows_by_rounds(&self) -> Option<String> {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        let rows = self.rows.iter().filter(|row| !row.entry.source.is_pooled());
+        let rows = self.rows.iter().filter(|row| row.entry.is_ranked());
         for rounds in rows.filter_map(|row| row.rounds) {
             *counts.entry(rounds).or_default() += 1;
         }
@@ -206,13 +205,13 @@ impl<'a> SettingCells<'a> {
         all.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
 
-    /// The rows that have as many rounds as FedSI, networks of pooled data apart, and the seeds that all of them have.
+    /// The ranked rows that have as many rounds as FedSI, and the seeds that all of them have.
     #[must_use]
     pub fn common_seeds(&self) -> (Vec<usize>, BTreeSet<u64>) {
         let rounds = self.reference().and_then(|row| self.rows[row].rounds);
         let is_one = |&row: &usize| {
             let own = &self.rows[row];
-            own.rounds.is_some() && own.rounds == rounds && !own.entry.source.is_pooled()
+            own.rounds.is_some() && own.rounds == rounds && own.entry.is_ranked()
         };
         let rows: Vec<usize> = (0..self.rows.len()).filter(is_one).collect();
         let seeds = |row: &usize| self.rows[*row].summaries.iter().map(|run| run.seed).collect();
@@ -221,13 +220,13 @@ impl<'a> SettingCells<'a> {
     }
 
     /// The rows that have runs and no rank by a score, so that nobody takes the best of those ranked for the best of all. Not
-    /// networks of pooled data, which are never ranked.
+    /// rows that are never ranked.
     #[must_use]
     pub fn unranked(&self, score: &str) -> Vec<usize> {
         let ranked = self.ranked(score);
         let is_unranked = |&place: &usize| {
             let row = &self.rows[place];
-            !(row.records.is_empty() || row.entry.source.is_pooled() || ranked.contains(&place))
+            row.entry.is_ranked() && !(row.records.is_empty() || ranked.contains(&place))
         };
         (0..self.rows.len()).filter(is_unranked).collect()
     }

@@ -94,6 +94,19 @@ pub fn find_entry(id: &str) -> Option<&'static Entry> {
 }
 
 impl Entry {
+    /// Whether it is ranked and tested against FedSI: not networks of pooled data, and not FedSI itself over own classes alone, which
+    /// is compared with others of that kind.
+    #[must_use]
+    pub fn is_ranked(&self) -> bool {
+        !(self.source.is_pooled() || self.is_fedsi_over_own_classes())
+    }
+
+    /// FedSI with predictions over a client's own classes alone.
+    #[must_use]
+    pub fn is_fedsi_over_own_classes(&self) -> bool {
+        self.method == "fedsi" && self.source == Source::OwnClasses
+    }
+
     /// The method.
     ///
     /// # Errors

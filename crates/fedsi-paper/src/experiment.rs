@@ -109,7 +109,7 @@ impl Experiment {
             // Those of Table 2: the same tests, corrected for the same number.
             Self::Table1 | Self::Table2 | Self::Fig4 => true,
             Self::Fig3 => entry.method == "fedsi" && entry.source != Source::OwnClasses,
-            // Who has everybody's data has no novel clients, and the rounds of these are others.
+            // Networks of pooled data are no method that clients join, and the rounds of these rows are others.
             Self::Fig5 => !is_of_other_rounds(entry.source),
             Self::Fig6 => !is_of_other_rounds(entry.source) && entry.source != Source::OwnClasses,
         };

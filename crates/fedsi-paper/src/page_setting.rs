@@ -19,7 +19,7 @@ pub(crate) fn setting(plan: &Plan, all: &[SettingCells<'_>]) -> String {
     let mut text = format!("\n## Setting\n\n- Partition: {}.\n", plan.partition.about());
     if matches!(plan.partition, Partition::Dirichlet01 | Partition::Dirichlet05) {
         text.push_str(
-            "- Accuracy is the mean over clients, however many samples each has; NLL is over all samples. The pooled network has one client, so that \
+            "- Accuracy is the mean over clients, however many samples each has; NLL is over all samples. \"All data pooled\" has one client, so that \
              its accuracy is over all samples too.\n",
         );
     }

@@ -83,7 +83,7 @@ const fn mark(comparison: Comparison) -> &'static str {
 /// What the marks mean.
 pub const MARKS: &str = "Mean ± standard deviation over seeds. **Bold**: the best mean of the rows that are ranked, from five seeds on. By the test, \
 ▼: worse than FedSI (calibrated), ▲: better, †: no significant difference. Without a mark: not tested (fewer than five seeds, other \
-seeds or rounds than FedSI's, MCE, and networks of pooled data, which are references).";
+seeds or rounds than FedSI's, MCE, networks of pooled data, which are references, and FedSI over own classes, which is compared above).";
 
 /// All scores of one setting that say how far probabilities can be trusted.
 #[must_use]

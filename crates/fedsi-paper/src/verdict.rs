@@ -6,7 +6,7 @@ mod strange;
 use fedsi_metrics::{holm, paired_t_test};
 
 use crate::cells::{Comparison, SettingCells, by_title, is_higher_better, range};
-use crate::entry::{Entry, REFERENCE, Source};
+use crate::entry::{REFERENCE, Source};
 use crate::setting::Variation;
 use crate::tables::{minus_interval, p_equals, signed};
 use crate::text::{number, score_title};
@@ -120,8 +120,7 @@ pub fn on_common_seeds(cells: &SettingCells<'_>, score: &str) -> Option<String> 
     };
     let mut ranked: Vec<(f64, usize)> = rows.iter().filter_map(|&row| Some((mean(row)?, row))).collect();
     ranked.sort_by(|a, b| if is_higher_better(score) { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
-    let is_profile = |entry: &Entry| entry.method == "fedsi" && entry.source != Source::OwnClasses;
-    let of_fedsi = ranked.iter().enumerate().filter(|(_, (_, row))| is_profile(cells.rows[*row].entry));
+    let of_fedsi = ranked.iter().enumerate().filter(|(_, (_, row))| cells.rows[*row].entry.method == "fedsi");
     let mut parts: Vec<String> = of_fedsi
         .map(|(place, &(value, row))| {
             format!("{} {}, {}", cells.rows[row].entry.title, shown(score, value), ordinal(place + 1))

@@ -13,6 +13,8 @@ pub(crate) struct ConfigFacts {
     train: Option<String>,
     /// `fedsi.rule`.
     pub(crate) rule: Option<String>,
+    /// `partition.pooled_client`.
+    pub(crate) has_pooled_client: bool,
     /// `calibration.own_classes`.
     pub(crate) is_over_own_classes: bool,
 }
@@ -29,13 +31,14 @@ impl ConfigFacts {
             Some(place)
         };
         let find = |keys: &[&str]| value(keys)?.as_str().map(str::to_owned);
-        let own_classes = value(&["calibration", "own_classes"]).and_then(toml::Value::as_bool);
+        let is_set = |keys: &[&str]| value(keys).and_then(toml::Value::as_bool).unwrap_or(false);
         Self {
             dataset: find(&["data", "dataset"]),
             name: find(&["data", "files", "name"]),
             train: find(&["data", "files", "train"]),
             rule: find(&["fedsi", "rule"]),
-            is_over_own_classes: own_classes.unwrap_or(false),
+            has_pooled_client: is_set(&["partition", "pooled_client"]),
+            is_over_own_classes: is_set(&["calibration", "own_classes"]),
         }
     }
 

@@ -144,6 +144,10 @@ fn facts(files: &RunFiles, settings: &ConfigFacts) -> Vec<(&'static str, String)
     if let Some(temperature) = summary.calibration.temperature {
         facts.push(("temperature, chosen on data set aside", format!("{temperature:.3}")));
     }
+    if settings.has_pooled_client {
+        let told = "of all clients, at the client pooled, which trained alone; the others, shown as novel, begin with what it learned";
+        facts.push(("training data", told.to_owned()));
+    }
     if settings.is_over_own_classes {
         facts.push(("classes predicted", "those each client has training samples of".to_owned()));
     }

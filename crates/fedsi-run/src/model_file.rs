@@ -57,8 +57,13 @@ pub enum ModelFileError {
         found: f64,
     },
     /// A list of classes that are not the task's.
-    #[error("its `own_classes` are not classes of its network in ascending order")]
-    OwnClasses,
+    #[error("its `own_classes` are {found:?}, expected numbers of classes in ascending order, at least one, of {}", classes_of(*.expected))]
+    OwnClasses {
+        /// What it says.
+        found: Vec<u32>,
+        /// What its network predicts.
+        expected: Task,
+    },
     /// The noise is not one number for each target.
     #[error("its `noise` has {found} numbers, expected {expected}")]
     Noise {
@@ -67,6 +72,14 @@ pub enum ModelFileError {
         /// How many there should be.
         expected: usize,
     },
+}
+
+/// A task's classes in words.
+fn classes_of(task: Task) -> String {
+    match task {
+        Task::Classification { classes } => format!("{classes} classes"),
+        Task::Regression { .. } => "a regression, which has none".to_owned(),
+    }
 }
 
 /// What a model's file says its format is; files of 0.1 have another, and no checksum.
@@ -191,8 +204,13 @@ pub fn read_model(client: &Client, bytes: &[u8]) -> Result<PersonalModel, ModelF
     let modes = modes.collect::<Result<_, _>>()?;
     let beside = if file.has("strangeness.usual") { file.within("") } else { file.within("posterior.") };
     let strangeness = read_strangeness(&beside, client.network().input_size())?;
-    let own_classes =
-        own_classes.map(|own| client.read_own_classes(own).ok_or(ModelFileError::OwnClasses)).transpose()?;
+    let own_classes = match own_classes {
+        Some(found) => {
+            let own = client.checked_own_classes(found.clone());
+            Some(own.ok_or_else(|| ModelFileError::OwnClasses { found, expected: client.task() })?)
+        }
+        None => None,
+    };
     Ok(PersonalModel {
         client: owner,
         modes,
@@ -261,7 +279,7 @@ mod tests {
         let inputs: Vec<f64> = (0..40 * 2).map(|at| f64::from(at * at % 31) - 15.0).collect();
         let features: Vec<f64> = (0..40 * 3).map(|at| f64::from(at * at % 17)).collect();
         let responses = fedsi_bayes::strangeness::Responses { features, logits: None };
-        model.own_classes = client.read_own_classes(vec![0, 2]);
+        model.own_classes = client.checked_own_classes(vec![0, 2]);
         model.strangeness = fedsi_bayes::Strangeness::fit(40, &inputs, &vec![responses; modes], None);
         assert!(model.strangeness.is_some());
         model
@@ -343,7 +361,7 @@ mod tests {
             let mut entry = serde_json::to_value(entry).unwrap();
             entry["own_classes"] = classes;
             let error = read_model(&client, &tensor_bytes(&tensors, Some(&entry)).unwrap()).unwrap_err();
-            assert!(matches!(error, ModelFileError::OwnClasses), "{error}");
+            assert!(matches!(error, ModelFileError::OwnClasses { .. }), "{error}");
         }
         let error = changed(&client, |entry| entry["posterior"] = serde_json::Value::Null).unwrap_err();
         assert!(error.to_string().contains("does not describe the posterior"), "{error}");

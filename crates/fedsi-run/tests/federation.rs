@@ -566,12 +566,16 @@ fn novel_sites_are_scored_and_pooled_data_is_refused() {
     assert_eq!(rounds, [3, 0, 3]);
     assert!(result.sites.iter().all(|site| site.scores.is_some()), "{result:?}");
 
-    let mut config = small("fedrep", 3);
-    (config.partition.pooled, config.federation.participants) = (true, 1);
-    let world = Arc::new(World::new(config));
-    let error = world.open(Loopback::new(&world)).err().unwrap().to_string();
-    assert!(error.contains("partition.pooled") && error.contains("keep their data"), "{error}");
-    assert!(!world.server().exists(), "nothing is left behind");
+    for key in ["partition.pooled", "partition.pooled_client"] {
+        let mut config = small("fedrep", 3);
+        config.federation.participants = 1;
+        (config.partition.pooled, config.partition.pooled_client) =
+            (key == "partition.pooled", key == "partition.pooled_client");
+        let world = Arc::new(World::new(config));
+        let error = world.open(Loopback::new(&world)).err().unwrap().to_string();
+        assert!(error.contains(&format!("`{key}`")) && error.contains("keep their data"), "{error}");
+        assert!(!world.server().exists(), "nothing is left behind");
+    }
 }
 
 /// With privacy, a server and a site refuse data whose encoding or scales come from everybody's rows.

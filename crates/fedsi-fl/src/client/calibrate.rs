@@ -108,7 +108,8 @@ impl Client {
                 temperatures.iter().map(|&one| untempered.tempered(one, classes)).collect()
             }
         };
-        if let Some(own) = self.own_classes(data) {
+        // What is set aside is scored: its classes count where it is trained on as well.
+        if let Some(own) = self.own_classes(data, false) {
             for predicted in &mut all {
                 if let Predicted::Classes(probabilities) = predicted {
                     own.restrict(probabilities, self.network.output_size());

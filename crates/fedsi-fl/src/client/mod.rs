@@ -270,13 +270,13 @@ impl Client {
     }
 
     /// The classes that the client's predictions are over, where they are not over all.
-    fn own_classes(&self, data: &LocalData) -> Option<OwnClasses> {
-        if self.is_over_own_classes { OwnClasses::of(data) } else { None }
+    fn own_classes(&self, data: &LocalData, with_set_aside: bool) -> Option<OwnClasses> {
+        if self.is_over_own_classes { OwnClasses::of(data, with_set_aside) } else { None }
     }
 
     /// The classes that a saved or sent model is over; none where they are no classes of the task.
     #[must_use]
-    pub fn read_own_classes(&self, classes: Vec<u32>) -> Option<OwnClasses> {
+    pub fn checked_own_classes(&self, classes: Vec<u32>) -> Option<OwnClasses> {
         match self.task {
             Task::Classification { classes: count } => OwnClasses::new(classes, count),
             Task::Regression { .. } => None,

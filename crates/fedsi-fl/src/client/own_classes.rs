@@ -9,11 +9,13 @@ use super::LocalData;
 pub struct OwnClasses(Vec<u32>);
 
 impl OwnClasses {
-    /// The classes of a client's own samples, also of those that it holds out or sets aside. None in a regression.
+    /// The classes of what a client trains on, or of that and what it has set aside. Never of what it holds out: scores there tell
+    /// what a class costs that training does not have. None in a regression.
     #[must_use]
-    pub fn of(data: &LocalData) -> Option<Self> {
+    pub fn of(data: &LocalData, with_set_aside: bool) -> Option<Self> {
         let mut all = Vec::new();
-        for samples in [&data.train, &data.held_out, &data.set_aside] {
+        let set_aside = with_set_aside.then_some(&data.set_aside);
+        for samples in std::iter::once(&data.train).chain(set_aside) {
             match &samples.targets {
                 Targets::Classes(labels) => all.extend_from_slice(labels),
                 Targets::Values(_) => return None,
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_those_of_all_own_samples() {
+    fn they_are_those_that_a_client_learns() {
         let samples = |labels: &[u32]| Samples {
             count: labels.len(),
             inputs: vec![0.0; labels.len()],
@@ -83,9 +85,10 @@ mod tests {
         };
         let mut data = LocalData::all(samples(&[4, 1, 4]));
         (data.held_out, data.set_aside) = (samples(&[0]), samples(&[1, 2]));
-        assert_eq!(OwnClasses::of(&data).unwrap().classes(), [0, 1, 2, 4]);
+        assert_eq!(OwnClasses::of(&data, true).unwrap().classes(), [1, 2, 4], "not of what is held out");
+        assert_eq!(OwnClasses::of(&data, false).unwrap().classes(), [1, 4]);
         let values = Samples { count: 1, inputs: vec![0.0], targets: Targets::Values(vec![0.5]) };
-        assert_eq!(OwnClasses::of(&LocalData::all(values)), None);
+        assert_eq!(OwnClasses::of(&LocalData::all(values), true), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Client {
         let modes = modes?;
         let parameters: Vec<&Parameters> = modes.iter().map(|mode| &mode.parameters).collect();
         let strangeness = self.fit_strangeness(&parameters, data)?;
-        let (draws, own_classes) = (self.draws(), self.own_classes(data));
+        let (draws, own_classes) = (self.draws(), self.own_classes(data, true));
         Ok(PersonalModel { client, modes, draws, temperature, mixture_temperature, own_classes, strangeness })
     }
 
@@ -144,7 +144,7 @@ impl Client {
     ) -> Result<PersonalModel, ClientError> {
         let PersonalMode { parameters, observation_noise } = self.mode(client, parameters, data)?;
         let mut model = PersonalModel::single(client, parameters, observation_noise, self.draws());
-        model.own_classes = self.own_classes(data);
+        model.own_classes = self.own_classes(data, true);
         Ok(model)
     }
 

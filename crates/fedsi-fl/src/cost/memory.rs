@@ -124,7 +124,7 @@ impl MemoryEstimate {
         let activations = 4.0 * at_work * batch * network.activations() as f64;
         let modes = procedure.modes.count as f64;
         let cached = (4.0 * width * rows.train * modes).min(CACHE_BYTES as f64);
-        let samples = 4.0 * at_work * width * rows.largest;
+        let samples = 4.0 * width * rows.of_largest(at_work as usize);
         let predictions = 4.0 * outputs * rows.test;
         let posterior = posterior_values(&procedure, shared, rows.largest * outputs);
         let clients = clients as f64;
@@ -189,19 +189,28 @@ struct Rows {
     train: f64,
     test: f64,
     largest: f64,
+    /// Of each client the more of both, from the largest down.
+    sizes: Vec<f64>,
 }
 
 impl Rows {
     fn of(federation: &dyn Federation) -> Self {
-        let mut rows = Self { train: 0.0, test: 0.0, largest: 0.0 };
+        let mut rows = Self { train: 0.0, test: 0.0, largest: 0.0, sizes: Vec::new() };
         for client in 0..federation.clients() {
             let [train, test] =
                 [Split::Train, Split::Test].map(|split| federation.count(client, split) as f64);
             rows.train += train;
             rows.test += test;
             rows.largest = rows.largest.max(train).max(test);
+            rows.sizes.push(train.max(test));
         }
+        rows.sizes.sort_unstable_by(|a, b| b.total_cmp(a));
         rows
+    }
+
+    /// The rows of so many clients at once, at most.
+    fn of_largest(&self, clients: usize) -> f64 {
+        self.sizes.iter().take(clients).sum()
     }
 }
 

@@ -367,7 +367,7 @@ fn read_model(
     let own_classes = own_classes
         .map(|own| {
             client
-                .read_own_classes(own)
+                .checked_own_classes(own)
                 .ok_or(WireError::Incomplete("a model's own classes are no classes of the task"))
         })
         .transpose()?;

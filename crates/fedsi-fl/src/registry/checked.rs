@@ -9,6 +9,7 @@ use fedsi_nn::{LayerSpec, Network};
 
 use crate::config::{Config, ConfigError, Temperature};
 use crate::methods::{Method, Modes, Procedure, StructureError, Unprotected};
+use crate::parameters::Part;
 use crate::server::calibration_round;
 
 /// Why data and privacy do not go together.
@@ -74,6 +75,13 @@ impl Checked {
         }
         if self.privacy.is_on() {
             self.check_privacy(procedure)?;
+        }
+        if self.partition.pooled_client && procedure.shared == Part::Nothing {
+            let expected = format!(
+                "false: the method {} shares nothing, so that clients would begin with nothing that the pooled data taught",
+                self.method.name
+            );
+            return Err(ConfigError::value("partition.pooled_client", true, expected));
         }
         let noise = self.training.weight_noise;
         if noise > 0.0 && !procedure.trains_points() {
@@ -165,6 +173,18 @@ impl Checked {
         Err(ConfigError::value("privacy.noise", self.privacy.noise, why))
     }
 
+    /// Classes, where predictions are to be over those of a client.
+    ///
+    /// # Errors
+    /// A regression under `calibration.own_classes`.
+    pub fn expect_classes(&self, task: Task) -> Result<(), ConfigError> {
+        if self.calibration.own_classes && matches!(task, Task::Regression { .. }) {
+            let expected = "false: a regression has no classes";
+            return Err(ConfigError::value("calibration.own_classes", true, expected));
+        }
+        Ok(())
+    }
+
     /// A federation of sites, whose data stays where it is.
     ///
     /// # Errors
@@ -208,12 +228,9 @@ impl Checked {
     pub fn network(&self, input: &[usize], task: Task) -> Result<Network, ConfigError> {
         let outputs = match task {
             Task::Classification { classes } => classes,
-            Task::Regression { .. } if self.calibration.own_classes => {
-                let expected = "false: a regression has no classes";
-                return Err(ConfigError::value("calibration.own_classes", true, expected));
-            }
             Task::Regression { outputs } => outputs,
         };
+        self.expect_classes(task)?;
         let mut layers = self.model.body.clone();
         layers.push(LayerSpec::Linear(outputs));
         let network = Network::new(input, &layers)?;

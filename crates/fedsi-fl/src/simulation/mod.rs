@@ -91,6 +91,7 @@ impl Simulation {
         config.participants_of(clients)?;
         refuse_idle_clients(federation.as_ref(), config.validation.fraction)?;
         config.expect_unpooled(federation.as_ref())?;
+        config.expect_classes(federation.task())?;
         let executor = make(&client)?;
         let coordinator = Coordinator::new(config, clients, client, executor)?;
         Ok(Self { coordinator, federation, rounds: config.rounds })

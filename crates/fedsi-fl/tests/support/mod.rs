@@ -64,6 +64,47 @@ impl Federation for Clouds {
     }
 }
 
+/// Clouds of which client `c` has no samples of class `c`, in training or tests.
+pub struct TwoClasses(pub Arc<Clouds>);
+
+impl Federation for TwoClasses {
+    fn clients(&self) -> usize {
+        self.0.clients()
+    }
+    fn client_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+    fn input_shape(&self) -> &[usize] {
+        self.0.input_shape()
+    }
+    fn task(&self) -> Task {
+        self.0.task()
+    }
+    fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+    fn count(&self, client: usize, split: Split) -> usize {
+        self.samples(client, split).count
+    }
+    fn samples(&self, client: usize, split: Split) -> Samples {
+        let all = self.0.samples(client, split);
+        let Targets::Classes(labels) = &all.targets else { panic!("clouds have classes") };
+        let is_kept = |row: &usize| labels[*row] as usize != client;
+        let rows: Vec<usize> = (0..all.count).filter(is_kept).collect();
+        all.select(&rows)
+    }
+    fn label_counts(&self, client: usize, split: Split) -> Vec<usize> {
+        let mut counts = vec![0; CLASSES];
+        if let Targets::Classes(labels) = self.samples(client, split).targets {
+            labels.iter().for_each(|&label| counts[label as usize] += 1);
+        }
+        counts
+    }
+    fn target_scaling(&self) -> Option<&Scaling> {
+        None
+    }
+}
+
 /// Clouds with numbers to predict.
 pub struct CloudsOfValues {
     pub clouds: Clouds,

@@ -78,7 +78,11 @@ fn closing(config: &Checked, summary: &Summary, path: &Path, report: &Path) -> a
         counted(summary.rounds, "round"),
         counted(summary.clients.len(), "client")
     )?;
-    if let Some(novel) = summary.novel_sentence() {
+    if config.partition.pooled_client {
+        let told = "pooled data: the client pooled trained alone, on the training rows of all others, which begin with what it learned; it is not tested";
+        text.push_str(&wrapped(told, width, 0));
+        text.push('\n');
+    } else if let Some(novel) = summary.novel_sentence() {
         text.push_str(&wrapped(&novel, width, 0));
         text.push('\n');
     }

@@ -93,7 +93,8 @@ fn clients_adapt_what_pooled_data_taught() {
     assert!(clients[..3].iter().all(|client| client["novel"] == json!(true)));
     // Client 1 has the classes 5 to 9.
     let digit = vec!["0"; 784].join(",");
-    scratch.write("digit.csv", format!("{digit}\n"));
+    let names: Vec<String> = (0..784).map(|pixel| format!("pixel{pixel}")).collect();
+    scratch.write("digit.csv", format!("{}\n{digit}\n", names.join(",")));
     let predicted = ["predict", "--run=r", "--client=1", "--input=digit.csv", "--out=p.csv", "--quiet"];
     scratch.succeeds(&predicted);
     let text = scratch.text("p.csv");

@@ -72,11 +72,11 @@ pub const ENTRIES: [Entry; 20] = [
     entry("fedsi-paper", "FedSI (paper)", "fedsi", Source::Paper),
     entry(REFERENCE, "FedSI (calibrated)", "fedsi", Source::Calibrated),
     entry("fedbabu-noise", "FedBABU + noise", "fedbabu", Source::WeightNoise),
-    entry("fedbabu-short", "FedBABU, 1/4 rounds", "fedbabu", Source::Short),
-    entry("fedavg-own", "FedAvg, own classes", "fedavg", Source::OwnClasses),
-    entry("fedsi-own", "FedSI, own classes", "fedsi", Source::OwnClasses),
+    entry("fedbabu-short", "FedBABU (1/4 rounds)", "fedbabu", Source::Short),
+    entry("fedavg-own", "FedAvg (own classes)", "fedavg", Source::OwnClasses),
+    entry("fedsi-own", "FedSI (own classes)", "fedsi", Source::OwnClasses),
     entry("pooled", "All data pooled", "local", Source::Pooled),
-    entry("pooled-own", "All data pooled, own classes", "fedavg-ft", Source::PooledOwnClasses),
+    entry("pooled-own", "All data pooled (own classes)", "fedavg-ft", Source::PooledOwnClasses),
 ];
 
 const fn entry(id: &'static str, title: &'static str, method: &'static str, source: Source) -> Entry {

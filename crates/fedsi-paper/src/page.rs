@@ -170,12 +170,12 @@ const fn own_classes_note(plan: &Plan) -> &'static str {
              partition a few test samples are of other classes, and each costs such a row the largest loss there is (a probability of 1e-12)."
         }
         (_, Experiment::Fig5) => {
-            " \"FedAvg, own classes\": the novel client tunes the head, as FedAvg's does here, and gives probabilities only to the classes that it has training \
+            " \"FedAvg (own classes)\": the novel client tunes the head, as FedAvg's does here, and gives probabilities only to the classes that it has training \
              samples of (`calibration.own_classes`); no test sample of it has another one."
         }
         _ => {
             " \"Own classes\": a client gives probabilities only to the classes that it has training samples of (`calibration.own_classes`); no test sample of it \
-             has another one. In \"FedAvg, own classes\" that is all that is personal: the simplest rival, which became a row after its results on seed 101 had been seen. \
+             has another one. In \"FedAvg (own classes)\" that is all that is personal: the simplest rival, which became a row after its results on seed 101 had been seen. \
              In a federation where a new class may turn up at a client it is an error by construction."
         }
     }
@@ -195,7 +195,7 @@ fn notes(plan: &Plan) -> String {
     }
     if plan.entries.iter().any(|entry| entry.source == Source::Short) {
         text.push_str(
-            " \"FedBABU, 1/4 rounds\" is trained for a quarter of the rounds, with what the search chose at 200 rounds: most point methods are past \
+            " \"FedBABU (1/4 rounds)\" is trained for a quarter of the rounds, with what the search chose at 200 rounds: most point methods are past \
              their best at 800, and this was the nearest rival on five of the ten seeds before it became a row.",
         );
     }
@@ -207,7 +207,7 @@ fn notes(plan: &Plan) -> String {
     }
     if plan.entries.iter().any(|entry| entry.source == Source::PooledOwnClasses) {
         text.push_str(
-            " \"All data pooled, own classes\" is the same training, after which each client tunes the whole network on its own data for ten epochs: \
+            " \"All data pooled (own classes)\" is the same training, after which each client tunes the whole network on its own data for ten epochs: \
              what a client could have if data were not kept apart. Its temperature is that of the network of all classes, which the pooled data chose: read its \
              accuracy, not its probabilities. Both are references and not ranked; their settings were not searched, so that neither is a bound.",
         );

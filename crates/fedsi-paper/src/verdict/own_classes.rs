@@ -50,7 +50,7 @@ pub fn over_own_classes(cells: &SettingCells<'_>, score: &str) -> Option<String>
                 let [low, high]: [f64; 2] = test.interval.into();
                 let p = corrected.next().unwrap_or(1.0);
                 format!(
-                    "FedSI, own classes, minus it: {}, 95% interval {} to {}, {} after Holm over {tests}, {count}",
+                    "FedSI (own classes) minus it: {}, 95% interval {} to {}, {} after Holm over {tests}, {count}",
                     signed(score, test.mean),
                     signed(score, low),
                     signed(score, high),

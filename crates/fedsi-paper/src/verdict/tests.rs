@@ -115,32 +115,32 @@ fn rows_over_own_classes_are_compared_with_each_other() {
         || [runs("fedavg-own", 0.95, 2e-3), runs("pooled", 0.92, 1e-3), runs("pooled-own", 0.97, 2e-3)];
     let all = || [&fedsi()[..], &others()[..]].concat();
     let line = of_all(all(), |cells| over_own_classes(cells, "accuracy")).unwrap();
-    let start = "accuracy % where all know their classes: FedSI, own classes 96.20%; FedAvg, own classes 95.00% (FedSI, own \
-                 classes, minus it: +1.20, 95% interval ";
+    let start = "accuracy % where all know their classes: FedSI (own classes) 96.20%; FedAvg (own classes) 95.00% (FedSI (own \
+                 classes) minus it: +1.20, 95% interval ";
     assert!(line.starts_with(start), "{line}");
-    let second = "after Holm over 2, 10 seeds); All data pooled, own classes 97.00% (FedSI, own classes, minus it: -0.80, ";
+    let second = "after Holm over 2, 10 seeds); All data pooled (own classes) 97.00% (FedSI (own classes) minus it: -0.80, ";
     assert!(line.contains(second), "{line}");
     // Its temperature is of another network: no scores of probabilities.
     let line = of_all(all(), |cells| over_own_classes(cells, "nll")).unwrap();
-    assert!(line.contains("FedAvg, own classes") && !line.contains("pooled"), "{line}");
+    assert!(line.contains("FedAvg (own classes)") && !line.contains("pooled"), "{line}");
     // Means are those of the seeds in common, and other rounds do not compare.
     let mut mixed = [runs("fedsi-own", 0.96, 1e-3), runs("fedavg-own", 0.95, 2e-3)];
     mixed[1].truncate(5);
     mixed[1].push(run("fedavg-own", 222, 800, 0.5));
     let line = of_all(mixed.to_vec(), |cells| over_own_classes(cells, "accuracy")).unwrap();
     assert!(
-        line.contains("FedAvg, own classes 95.") && line.contains("after Holm over 1, 5 seeds"),
+        line.contains("FedAvg (own classes) 95.") && line.contains("after Holm over 1, 5 seeds"),
         "{line}"
     );
     let short = vec![runs("fedsi-own", 0.96, 1e-3), vec![run("fedavg-own", 101, 100, 0.9)]];
     assert_eq!(of_all(short, |cells| over_own_classes(cells, "accuracy")), None);
     let found = found(all()).unwrap();
-    assert!(found.contains("all 2 rivals") && found.contains("next: FedAvg, own classes"), "{found}");
+    assert!(found.contains("all 2 rivals") && found.contains("next: FedAvg (own classes)"), "{found}");
     assert_eq!(of_all(all(), |cells| left_out(cells, "accuracy")), None);
     let of_one = |id: &str, accuracy: f64| vec![run(id, 101, 800, accuracy)];
     let few = vec![of_one("fedsi-own", 0.962), of_one("pooled-own", 0.97)];
     let line = of_all(few, |cells| over_own_classes(cells, "accuracy")).unwrap();
-    assert!(line.ends_with("All data pooled, own classes 97.00% (1 seed: no test)"), "{line}");
+    assert!(line.ends_with("All data pooled (own classes) 97.00% (1 seed: no test)"), "{line}");
     assert_eq!(
         of_all(vec![runs("fedsi-own", 0.96, 1e-3)], |cells| over_own_classes(cells, "accuracy")),
         None

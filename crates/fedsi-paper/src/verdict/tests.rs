@@ -118,7 +118,7 @@ fn rows_over_own_classes_are_compared_with_each_other() {
     let start = "accuracy % where all know their classes: FedSI (own classes) 96.20%; FedAvg (own classes) 95.00% (FedSI (own \
                  classes) minus it: +1.20, 95% interval ";
     assert!(line.starts_with(start), "{line}");
-    let second = "after Holm over 2, 10 seeds); All data pooled (own classes) 97.00% (FedSI (own classes) minus it: -0.80, ";
+    let second = "after Holm over 2, 6 seeds); All data pooled (own classes) 97.00% (FedSI (own classes) minus it: -0.80, ";
     assert!(line.contains(second), "{line}");
     // Its temperature is of another network: no scores of probabilities.
     let line = of_all(all(), |cells| over_own_classes(cells, "nll")).unwrap();

@@ -132,12 +132,8 @@ fn answers(plan: &Plan, all: &[SettingCells<'_>]) -> String {
             Experiment::Table2 => strange_verdicts(cells),
             _ => Vec::new(),
         };
-        let own_classes: Vec<String> = match plan.experiment {
-            Experiment::Table1 | Experiment::Table2 => {
-                scores.iter().filter_map(|score| over_own_classes(cells, score)).collect()
-            }
-            _ => Vec::new(),
-        };
+        let own_classes: Vec<String> =
+            scores.iter().filter_map(|score| over_own_classes(cells, score)).collect();
         for line in lines.iter().chain(&strange).chain(&own_classes).chain(&common).chain(&left_out) {
             let _ = writeln!(text, "  - {line}");
         }

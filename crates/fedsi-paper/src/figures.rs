@@ -148,7 +148,7 @@ fn differences(
     let figure = MethodDots {
         title: format!("{}, FedSI (calibrated) minus each method", plan.experiment.title()),
         better_label: "FedSI better".to_owned(),
-        dot_label: "FedSI (calibrated) minus the method: mean over the same seeds, 95% interval".to_owned(),
+        dot_label: "FedSI (calibrated) minus the method, 95% interval".to_owned(),
         ..method_dots(plan, panels.collect(), tested.len())
     };
     let figure = without_empty_rows(figure);

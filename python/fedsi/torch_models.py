@@ -63,7 +63,8 @@ class Mixture(nn.Module):
     """Several personal networks whose predictions are averaged: names are ``modes.K.`` and those of network K.
 
     ``forward`` gives the logarithms of the averaged class probabilities at the posteriors' means, with the model's
-    temperatures and, where it is over its client's own classes alone, minus infinity for the others; of a regression the mean of the outputs, in standardised units.
+    temperatures and, where it is over its client's own classes alone, minus infinity for the others; of a regression
+    the mean of the outputs, in standardised units.
     """
 
     def __init__(self, networks: list[PersonalNetwork], personal: PersonalModel) -> None:

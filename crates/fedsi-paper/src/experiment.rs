@@ -108,7 +108,7 @@ impl Experiment {
         let wanted = |entry: &&Entry| match self {
             // Those of Table 2: the same tests, corrected for the same number.
             Self::Table1 | Self::Table2 | Self::Fig4 => true,
-            Self::Fig3 => entry.method == "fedsi" && entry.source != Source::OwnClasses,
+            Self::Fig3 => entry.method == "fedsi" && !entry.is_fedsi_over_own_classes(),
             // Networks of pooled data are no method that clients join, and the rounds of these rows are others.
             Self::Fig5 => !is_of_other_rounds(entry.source),
             Self::Fig6 => !is_of_other_rounds(entry.source) && entry.source != Source::OwnClasses,

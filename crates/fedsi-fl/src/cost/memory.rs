@@ -120,13 +120,14 @@ impl MemoryEstimate {
 
         let (base, each) = training_values(&procedure);
         let upload = upload_values(&procedure);
-        let batch = (config.training.batch_size as f64).min(rows.largest);
+        let largest = rows.of_largest(1);
+        let batch = (config.training.batch_size as f64).min(largest);
         let activations = 4.0 * at_work * batch * network.activations() as f64;
         let modes = procedure.modes.count as f64;
         let cached = (4.0 * width * rows.train * modes).min(CACHE_BYTES as f64);
         let samples = 4.0 * width * rows.of_largest(at_work as usize);
         let predictions = 4.0 * outputs * rows.test;
-        let posterior = posterior_values(&procedure, shared, rows.largest * outputs);
+        let posterior = posterior_values(&procedure, shared, largest * outputs);
         let clients = clients as f64;
         let values = |count: f64, (least, most): Values| (4.0 * count * least, 4.0 * count * most);
         let with_threads = (base.0 + at_work * each.0, base.1 + at_work * each.1);
@@ -184,24 +185,22 @@ pub fn memory_bytes(
     Ok(MemoryEstimate::of(config, federation, threads)?.most())
 }
 
-/// Rows of data: of all clients to train and to test, and the most that one has.
+/// Rows of data: of all clients to train and to test, and of each of them.
 struct Rows {
     train: f64,
     test: f64,
-    largest: f64,
     /// Of each client the more of both, from the largest down.
     sizes: Vec<f64>,
 }
 
 impl Rows {
     fn of(federation: &dyn Federation) -> Self {
-        let mut rows = Self { train: 0.0, test: 0.0, largest: 0.0, sizes: Vec::new() };
+        let mut rows = Self { train: 0.0, test: 0.0, sizes: Vec::new() };
         for client in 0..federation.clients() {
             let [train, test] =
                 [Split::Train, Split::Test].map(|split| federation.count(client, split) as f64);
             rows.train += train;
             rows.test += test;
-            rows.largest = rows.largest.max(train).max(test);
             rows.sizes.push(train.max(test));
         }
         rows.sizes.sort_unstable_by(|a, b| b.total_cmp(a));

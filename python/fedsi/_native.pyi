@@ -224,8 +224,6 @@ class LaplaceSelection:
 
     @property
     def indices(self) -> NDArray[np.int64]: ...
-    @property
-    def explanation(self) -> str: ...
 
 class LaplaceFit:
     """A Laplace posterior with its network, at the parameters it was fitted to."""

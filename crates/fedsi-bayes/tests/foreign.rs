@@ -317,9 +317,9 @@ fn a_network_with_a_residual_connection_agrees_with_dense_algebra() {
             assert_eq!(again.outputs(&test).unwrap(), outputs);
         }
     }
-    let layers = problem.choose(&all, &rule, 0, &mut rng()).unwrap();
+    let fitted = problem.fit(&problem.choose(&all, &rule, 0, &mut rng()).unwrap(), 0.0).unwrap();
     let shares: Vec<(&str, usize)> =
-        layers.explanation().layers.iter().map(|share| (&*share.tensor, share.chosen)).collect();
+        fitted.explanation().layers.iter().map(|share| (&*share.tensor, share.chosen)).collect();
     let expected =
         [("first.weight", 0), ("first.bias", 4), ("block.weight", 16), ("block.bias", 4), ("out.weight", 0)];
     assert_eq!(shares, expected);

@@ -5,9 +5,9 @@ mod support;
 
 use std::sync::Arc;
 
-use fedsi_bayes::selection::rules::{Random, Variance};
+use fedsi_bayes::selection::rules::{Magnitude, Random, Variance};
 use fedsi_bayes::{
-    Candidates, Laplace, LaplaceError, Likelihood, PosteriorError, Predictive, Prior, Problem,
+    Candidates, Curvature, Laplace, LaplaceError, Likelihood, PosteriorError, Predictive, Prior, Problem,
     SelectionError, SelectionRule, Subnetwork, log_marginal_likelihood, probabilities, regression_variance,
     spread,
 };
@@ -96,6 +96,31 @@ fn scales_are_fits_of_scaled_priors() {
     }
 }
 
+/// A fit tells how many parameters the data says nothing about, whether or not the rule looked at their curvature, and also where
+/// rows were left out.
+#[test]
+fn a_fit_counts_parameters_without_curvature() {
+    let mut seen = 0;
+    for case in zoo().iter().filter(|case| !case.network.layout().body().is_empty()) {
+        let (problem, prior) = (case.problem(), body(case));
+        let curvature = Curvature::diagonal(&problem, prior.range()).unwrap().ggn;
+        for rule in [&Random as &dyn SelectionRule, &Magnitude, &Variance] {
+            let chosen = problem.choose(&prior, rule, prior.range().len().div_ceil(2), &mut rng()).unwrap();
+            assert_eq!(chosen.curvature().is_some(), rule.uses_curvature(), "{}: {rule:?}", case.name);
+            let indices = chosen.subnetwork().indices().iter();
+            let expected = indices.filter(|&&index| curvature[index - prior.range().start] == 0.0).count();
+            seen += expected;
+            let independent = problem.independent(chosen.clone()).unwrap();
+            for (selection, tolerance) in [(&chosen, 0.0), (&chosen, 0.5), (&independent, 0.0)] {
+                let fitted = problem.fit(selection, tolerance).unwrap();
+                let found = fitted.explanation().without_curvature;
+                assert_eq!(found, expected, "{}: {rule:?} at tolerance {tolerance}", case.name);
+            }
+        }
+    }
+    assert!(seen > 0, "no case has a parameter without curvature");
+}
+
 /// The whole is the subnetwork of all parameters.
 #[test]
 fn everything_is_a_selection_too() {
@@ -104,7 +129,7 @@ fn everything_is_a_selection_too() {
         let prior = body(case);
         let size = prior.range().len();
         let whole = problem.choose_all(&prior).unwrap();
-        assert_eq!(whole, problem.choose(&prior, &Variance, size, &mut rng()).unwrap());
+        assert_eq!(whole, problem.choose(&prior, &Random, size, &mut rng()).unwrap());
         let test = numbers(9, 4 * case.network.inputs());
         let fitted = problem.fit(&whole, 0.0).unwrap();
         let selected: Vec<usize> = prior.range().collect();

@@ -11,7 +11,7 @@ use algebra_support::{Backed, mnist, problem_data, random, trained};
 use cudarc::driver::CudaContext;
 use fedsi_bayes::{
     Form, Laplace, Likelihood, LinearAlgebra, LinearisedNetwork, PosteriorFamily, Predictive, Prior, Problem,
-    SingleThread,
+    SingleThread, Subnetwork,
 };
 use fedsi_cuda::CudaError;
 use fedsi_cuda::algebra::CudaAlgebra;
@@ -78,11 +78,9 @@ fn posteriors_agree_with_those_of_one_thread() {
                 posterior.rank(),
                 posterior.certificate(),
             );
-            let explanation = problem
-                .choose_indices(&Prior::isotropic(0..parameters.len(), 0.7), selected.clone())
-                .unwrap()
-                .explanation()
-                .clone();
+            let range = 0..parameters.len();
+            let subnetwork = Subnetwork::new(selected.clone(), range.clone()).unwrap();
+            let explanation = subnetwork.explain(problem.network().layout(), 0, range);
             let laplace = Laplace::from_posterior(
                 Arc::clone(problem.network()),
                 parameters.clone(),
@@ -237,12 +235,11 @@ fn measure() {
             let problem =
                 Problem::new(Arc::clone(&backed), parameters.clone(), train, Likelihood::Categorical)
                     .unwrap();
-            let begin = Instant::now();
             let prior = Prior::isotropic(0..78_500, 1.0);
             let rule = fedsi_bayes::selection::rules::Random;
             let mut rng = Streams::new(1).stream(Purpose::Selection, 0, 0);
             let selection = problem.choose(&prior, &rule, 3925, &mut rng).unwrap();
-            println!("MNIST-{size}, {name}: selection with curvature {:.4} s", begin.elapsed().as_secs_f64());
+            println!("MNIST-{size}, {name}");
             for &tolerance in tolerances {
                 let mut fit = problem.fit(&selection, tolerance).unwrap();
                 let begin = Instant::now();

@@ -131,7 +131,7 @@ impl LaplaceProblem {
         };
         let data = Arc::clone(&self.data);
         let selection = interruptible(py, move || {
-            select(&data, &prior, how).map(|found| if independent { found.independent() } else { found })
+            select(&data, &prior, how, independent)
         })?;
         Ok(LaplaceSelection { selection: Arc::new(selection.map_err(SelectFailed::into_python)?) })
     }
@@ -224,7 +224,7 @@ impl SelectFailed {
     }
 }
 
-fn select(data: &Data, prior: &Prior, how: How) -> Result<Selection, SelectFailed> {
+fn select(data: &Data, prior: &Prior, how: How, independent: bool) -> Result<Selection, SelectFailed> {
     let problem = data.problem().map_err(|error| SelectFailed::Laplace(error.into()))?;
     let selection = match how {
         How::All => problem.choose_all(prior),
@@ -235,6 +235,7 @@ fn select(data: &Data, prior: &Prior, how: How) -> Result<Selection, SelectFaile
             problem.choose(prior, &*rule, size, &mut rng)
         }
     };
+    let selection = if independent { selection.and_then(|found| problem.independent(found)) } else { selection };
     selection.map_err(SelectFailed::Laplace)
 }
 
@@ -257,11 +258,5 @@ impl LaplaceSelection {
     #[getter]
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         PyArray1::from_iter(py, self.selection.subnetwork().indices().iter().map(|&index| index as i64))
-    }
-
-    /// Where they lie, and how many have curvature: a small table.
-    #[getter]
-    fn explanation(&self) -> String {
-        self.selection.explanation().to_string()
     }
 }

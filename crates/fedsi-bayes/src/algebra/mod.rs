@@ -30,6 +30,13 @@ pub trait LinearAlgebra: fmt::Debug + Send + Sync {
         rows: usize,
     ) -> Result<Box<dyn NormalMatrix>, PosteriorError>;
 
+    /// Whether [`Self::normal_matrix`] of so many columns and samples is summed and factorised on a device: far faster there than
+    /// what a thread could do to make it smaller.
+    fn is_on_device(&self, columns: usize, samples: usize) -> bool {
+        let _ = (columns, samples);
+        false
+    }
+
     /// Factorises a symmetric positive definite matrix, of which the lower triangle is given, column after column, as `L L'`:
     /// its log determinant, and `L^-1`, column after column, zeros above the diagonal.
     ///

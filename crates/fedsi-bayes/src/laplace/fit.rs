@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fitted::{Evidence, Laplace};
 use super::select::{Selection, Structure};
 use crate::error::PosteriorError;
-use crate::posterior::{Posterior, PosteriorFamily};
+use crate::posterior::{GRAM_ROWS, Posterior, PosteriorFamily};
 use crate::problem::Problem;
 
 impl Problem<'_> {
@@ -19,8 +19,22 @@ impl Problem<'_> {
     /// A tolerance or prior variance out of range, a selection made for another network, derivatives that are not
     /// finite, a covariance beyond 16 GiB; a network that cannot be evaluated.
     pub fn fit(&self, selection: &Selection, tolerance: f64) -> Result<Laplace, PosteriorError> {
-        let posterior = self.posterior(selection, &selection.prior_variance, tolerance)?;
-        Ok(self.fitted(selection, posterior))
+        let (posterior, without_curvature) =
+            self.posterior(selection, &selection.prior_variance, tolerance)?;
+        Ok(self.fitted(selection, posterior, without_curvature))
+    }
+
+    /// Whether a fit with tolerance 0 takes less time than one with a tolerance: where a device does the products, and the data is
+    /// so large that the directions that matter would be searched for row by row. What it takes more of is memory: a number
+    /// for each pair of parameters.
+    #[must_use]
+    pub fn is_exact_faster(&self, selection: &Selection) -> bool {
+        let (samples, network) = (self.samples(), self.network());
+        let rows = samples * self.likelihood().rows(network.outputs());
+        let columns = selection.subnetwork.len();
+        selection.structure == Structure::Full
+            && rows > GRAM_ROWS.max(columns)
+            && network.algebra().is_on_device(columns, samples)
     }
 
     /// [`Self::fit`] for several prior variances, each a scale of the selection's. What does not depend on the scale
@@ -46,25 +60,30 @@ impl Problem<'_> {
         Ok(ScaledFits { problem: self, selection, tolerance, scales: scales.iter(), family })
     }
 
+    /// The posterior, and how many of its parameters have no curvature.
     fn posterior(
         &self,
         selection: &Selection,
         prior_variance: &[f64],
         tolerance: f64,
-    ) -> Result<Posterior, PosteriorError> {
+    ) -> Result<(Posterior, usize), PosteriorError> {
         let indices = selection.subnetwork.indices();
         match &selection.structure {
             Structure::Independent { ggn } => {
-                Posterior::independent(&**self.network(), indices, prior_variance, ggn)
+                let posterior = Posterior::independent(&**self.network(), indices, prior_variance, ggn)?;
+                let with_curvature = ggn.iter().filter(|&&curvature| curvature > 0.0).count();
+                Ok((posterior, indices.len() - with_curvature))
             }
             Structure::Full => {
-                PosteriorFamily::new(self, indices, prior_variance, tolerance, None)?.into_posterior()
+                let family = PosteriorFamily::new(self, indices, prior_variance, tolerance, None)?;
+                let without_curvature = family.without_curvature();
+                Ok((family.into_posterior()?, without_curvature))
             }
         }
     }
 
     /// Joins a posterior with what it was fitted to.
-    fn fitted(&self, selection: &Selection, posterior: Posterior) -> Laplace {
+    fn fitted(&self, selection: &Selection, posterior: Posterior, without_curvature: usize) -> Laplace {
         let evidence = self.log_likelihood().map(|log_likelihood| {
             let indices = selection.subnetwork.indices().iter().enumerate();
             let mean = |place: usize| selection.prior_mean.as_ref().map_or(0.0, |mean| mean[place]);
@@ -78,7 +97,7 @@ impl Problem<'_> {
             parameters: Arc::clone(self.parameters()),
             likelihood: self.likelihood().clone(),
             posterior,
-            explanation: selection.explanation.clone(),
+            explanation: selection.explain(self, without_curvature),
             evidence,
         }
     }
@@ -100,15 +119,15 @@ impl Iterator for ScaledFits<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let &scale = self.scales.next()?;
-        let posterior = match &self.family {
-            Some(family) => family.posterior(scale),
+        let found = match &self.family {
+            Some(family) => family.posterior(scale).map(|posterior| (posterior, family.without_curvature())),
             None => {
                 let prior: Vec<f64> =
                     self.selection.prior_variance.iter().map(|variance| scale * variance).collect();
                 self.problem.posterior(self.selection, &prior, self.tolerance)
             }
         };
-        Some(posterior.map(|posterior| self.problem.fitted(self.selection, posterior)))
+        Some(found.map(|(posterior, without)| self.problem.fitted(self.selection, posterior, without)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -78,10 +78,9 @@ pub struct Selection {
     pub(super) subnetwork: Subnetwork,
     pub(super) prior_variance: Vec<f64>,
     pub(super) prior_mean: Option<Vec<f64>>,
-    pub(super) explanation: Explanation,
     pub(super) structure: Structure,
-    /// The diagonal of the GGN at each chosen parameter.
-    ggn: Vec<f64>,
+    /// What the parameters were chosen from.
+    range: Range<usize>,
     curvature: Option<Curvature>,
 }
 
@@ -92,47 +91,31 @@ impl Selection {
         &self.subnetwork
     }
 
-    /// Where they lie, and how many have curvature.
-    #[must_use]
-    pub const fn explanation(&self) -> &Explanation {
-        &self.explanation
-    }
-
     /// The prior variance of each of them.
     #[must_use]
     pub fn prior_variance(&self) -> &[f64] {
         &self.prior_variance
     }
 
-    /// The curvature of every parameter of the prior's range; none for given indices, which need no ranking.
+    /// The curvature of every parameter of the prior's range; none where neither a rule nor the structure needed it.
     #[must_use]
     pub const fn curvature(&self) -> Option<&Curvature> {
         self.curvature.as_ref()
     }
 
-    /// The same parameters, independent of each other: each has its own curvature alone. The fit costs next to nothing.
-    #[must_use]
-    pub fn independent(mut self) -> Self {
-        self.structure = Structure::Independent { ggn: self.ggn.clone() };
-        self
+    /// Where they lie, and how many have curvature, which a fit tells.
+    pub(super) fn explain(&self, problem: &Problem<'_>, without_curvature: usize) -> Explanation {
+        self.subnetwork.explain(problem.network().layout(), without_curvature, self.range.clone())
     }
 
-    /// `ggn` has a value for each chosen parameter.
-    fn new(
-        problem: &Problem<'_>,
-        prior: &Prior,
-        subnetwork: Subnetwork,
-        ggn: Vec<f64>,
-        curvature: Option<Curvature>,
-    ) -> Self {
+    fn new(prior: &Prior, subnetwork: Subnetwork, curvature: Option<Curvature>) -> Self {
         let indices = subnetwork.indices();
         Self {
             prior_variance: prior.at(&prior.variance, indices),
             prior_mean: prior.mean.as_ref().map(|mean| prior.at(mean, indices)),
-            explanation: subnetwork.explain(problem.network().layout(), &ggn, prior.range()),
+            range: prior.range(),
             structure: Structure::Full,
             subnetwork,
-            ggn,
             curvature,
         }
     }
@@ -141,7 +124,7 @@ impl Selection {
 impl Problem<'_> {
     /// `size` parameters of the prior's range, by a rule, with their full covariance.
     ///
-    /// Cost: the diagonal of the GGN over the range (a backward pass for each output), and the rule.
+    /// Cost: the rule and, where it uses curvature, the diagonal of the GGN over the range (a backward pass for each output).
     ///
     /// # Errors
     /// A prior that does not fit the network, a size or rule that cannot be followed; a network that cannot be
@@ -155,29 +138,26 @@ impl Problem<'_> {
     ) -> Result<Selection, LaplaceError> {
         prior.check(self)?;
         let range = prior.range();
-        let curvature = Curvature::diagonal(self, range.clone())?;
+        let used = rule.uses_curvature();
+        let curvature =
+            if used { Curvature::diagonal(self, range.clone())? } else { Curvature::unknown(range.len()) };
         let layout = self.network().layout();
         let candidates =
             Candidates::new(layout, range.clone(), &curvature, &prior.variance, self.parameters())?;
         let chosen = rule.select(&candidates, size, rng)?;
         // A rule of somebody else's may have checked its indices against another range.
         let subnetwork = Subnetwork::new(chosen.into_indices(), range)?;
-        let ggn = prior.at(&curvature.ggn, subnetwork.indices());
-        Ok(Selection::new(self, prior, subnetwork, ggn, Some(curvature)))
+        Ok(Selection::new(prior, subnetwork, used.then_some(curvature)))
     }
 
     /// The parameters `indices` (ascending flat indices within the prior's range), with their full covariance.
     ///
-    /// Cost: the diagonal of the GGN at these parameters, for the explanation.
-    ///
     /// # Errors
-    /// Indices that do not ascend or lie outside the range, a prior that does not fit the network; a network that
-    /// cannot be evaluated.
+    /// Indices that do not ascend or lie outside the range, a prior that does not fit the network.
     pub fn choose_indices(&self, prior: &Prior, indices: Vec<usize>) -> Result<Selection, LaplaceError> {
         prior.check(self)?;
         let subnetwork = Subnetwork::new(indices, prior.range())?;
-        let ggn = Curvature::of_indices(self, subnetwork.indices())?.ggn;
-        Ok(Selection::new(self, prior, subnetwork, ggn, None))
+        Ok(Selection::new(prior, subnetwork, None))
     }
 
     /// All parameters of the prior's range, with their full covariance.
@@ -185,20 +165,35 @@ impl Problem<'_> {
     /// With a tolerance, a [fit](Self::fit) keeps the directions that the data determines, a few dozen to a few hundred
     /// numbers for each parameter; without, as many as the data has rows (samples times classes less one).
     ///
-    /// Cost: the diagonal of the GGN over the range, for the explanation.
-    ///
     /// # Errors
-    /// A prior that does not fit the network, an empty range; a network that cannot be evaluated.
+    /// A prior that does not fit the network, an empty range.
     pub fn choose_all(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
         prior.check(self)?;
         let range = prior.range();
         let subnetwork = Subnetwork::all(range.clone())?;
-        let curvature = Curvature::diagonal(self, range.clone())?;
         // For its checks of the prior variances.
-        let layout = self.network().layout();
-        Candidates::new(layout, range, &curvature, &prior.variance, self.parameters())?;
-        let ggn = curvature.ggn.clone();
-        Ok(Selection::new(self, prior, subnetwork, ggn, Some(curvature)))
+        let (layout, unknown) = (self.network().layout(), Curvature::unknown(range.len()));
+        Candidates::new(layout, range, &unknown, &prior.variance, self.parameters())?;
+        Ok(Selection::new(prior, subnetwork, None))
+    }
+
+    /// The parameters of a selection, independent of each other: each has its own curvature alone.
+    ///
+    /// Cost: the diagonal of the GGN over what they were chosen from, unless the selection has it; the fit that follows costs
+    /// next to nothing.
+    ///
+    /// # Errors
+    /// A network that cannot be evaluated.
+    pub fn independent(&self, selection: Selection) -> Result<Selection, LaplaceError> {
+        let Selection { range, curvature, .. } = &selection;
+        let curvature = match curvature {
+            Some(known) => known.clone(),
+            None => Curvature::diagonal(self, range.clone())?,
+        };
+        let indices = selection.subnetwork.indices();
+        let ggn = indices.iter().map(|&index| curvature.ggn[index - range.start]).collect();
+        let structure = Structure::Independent { ggn };
+        Ok(Selection { structure, curvature: Some(curvature), ..selection })
     }
 
     /// All parameters of the prior's range, independent of each other.
@@ -206,8 +201,8 @@ impl Problem<'_> {
     /// Cost: the diagonal of the GGN over the range; the fit that follows costs next to nothing.
     ///
     /// # Errors
-    /// As for [`Self::choose_all`].
+    /// As for [`Self::choose_all`] and [`Self::independent`].
     pub fn choose_independent(&self, prior: &Prior) -> Result<Selection, LaplaceError> {
-        self.choose_all(prior).map(Selection::independent)
+        self.independent(self.choose_all(prior)?)
     }
 }

@@ -45,8 +45,28 @@ pub(super) enum Contribution {
     Projection(Projection),
 }
 
-/// Which columns have curvature, the subnetwork of these, what the data contributes, and the trace left out.
-pub(super) type Formed = (Vec<bool>, ColumnSet, Contribution, f64);
+/// What the data contributes to which columns.
+pub(super) struct Formed {
+    /// Which columns it contributes to.
+    pub(super) keep: Vec<bool>,
+    /// The subnetwork of these.
+    pub(super) live: ColumnSet,
+    pub(super) contribution: Contribution,
+    /// The trace left out.
+    pub(super) residual: f64,
+    /// Columns of which every derivative is 0: all that are not kept, where nothing was left out.
+    pub(super) without_curvature: usize,
+}
+
+/// The Jacobian of the rows and columns that matter.
+struct Gathered {
+    keep: Vec<bool>,
+    live: ColumnSet,
+    jacobian: WeightedJacobian,
+    /// What leaving rows out takes off the trace.
+    dropped: f64,
+    without_curvature: usize,
+}
 
 /// Computes what the data contributes to a posterior.
 pub(super) struct Contributions<'a> {
@@ -92,7 +112,7 @@ impl Contributions<'_> {
         inputs: &[f64],
     ) -> Result<(Vec<bool>, ColumnSet, Contribution), PosteriorError> {
         if tolerance == 0.0 {
-            let (keep, live, contribution, _) = self.of(subnetwork, 0.0, None)?;
+            let Formed { keep, live, contribution, .. } = self.of(subnetwork, 0.0, None)?;
             return Ok((keep, live, contribution));
         }
         let (samples, network) = (self.problem.samples(), self.problem.network());
@@ -102,15 +122,16 @@ impl Contributions<'_> {
         let (keep, live, normal, excess) = if gathered > GATHERED_VALUES
             && check_memory(Form::Parameters, rows, subnetwork).is_ok()
         {
-            match self.by_parameters(subnetwork, false)? {
-                (keep, live, Contribution::Parameters { normal }, _) => (keep, live, normal, 0.0),
-                (keep, live, contribution, _) => return Ok((keep, live, contribution)),
+            let Formed { keep, live, contribution, .. } = self.by_parameters(subnetwork, false)?;
+            match contribution {
+                Contribution::Parameters { normal } => (keep, live, normal, 0.0),
+                other => return Ok((keep, live, other)),
             }
         } else {
             let too_large = check_memory(Form::Parameters, rows, subnetwork).is_err();
             // Of much data only the trace left out is known, a bound far above what outputs show of it.
             let bound = if too_large && rows > GRAM_ROWS { tolerance } else { tolerance / scale };
-            let (keep, live, jacobian, dropped) = self.gather_live(subnetwork, bound)?;
+            let Gathered { keep, live, jacobian, dropped, .. } = self.gather_live(subnetwork, bound)?;
             let (n, m) = (jacobian.samples(), jacobian.rows());
             let fewer = forming(Form::Samples, n, m, &live) <= forming(Form::Parameters, n, m, &live);
             if too_large || (fewer && m <= GRAM_ROWS) {
@@ -153,15 +174,18 @@ impl Contributions<'_> {
         }
         // Sums of squares: exactly 0 for a parameter without influence, as one whose input is always 0.
         let influential: Vec<bool> = normal.diagonal()?.iter().map(|&square| square != 0.0).collect();
-        if may_stay && normal.on_device() && !influential.contains(&false) {
-            return Ok((keep, live, Contribution::OnDevice { normal: Arc::from(normal) }, 0.0));
-        }
         let mut own = influential.iter();
         for keep in keep.iter_mut().filter(|keep| **keep) {
             *keep = own.next().is_some_and(|&influential| influential);
         }
-        let normal = restricted(normal.into_lower()?, &influential);
-        Ok((keep, live.restrict(&influential), Contribution::Parameters { normal }, 0.0))
+        let without_curvature = keep.iter().filter(|keep| !**keep).count();
+        let (live, contribution) = if may_stay && normal.on_device() && !influential.contains(&false) {
+            (live, Contribution::OnDevice { normal: Arc::from(normal) })
+        } else {
+            let normal = restricted(normal.into_lower()?, &influential);
+            (live.restrict(&influential), Contribution::Parameters { normal })
+        };
+        Ok(Formed { keep, live, contribution, residual: 0.0, without_curvature })
     }
 
     /// All columns but those of units of linear layers that no sample activates: what a pass over the data with one column of
@@ -207,7 +231,15 @@ impl Contributions<'_> {
         tolerance: f64,
         form: Option<Form>,
     ) -> Result<Formed, PosteriorError> {
-        let (keep, live, jacobian, dropped) = self.gather_live(subnetwork, tolerance)?;
+        let Gathered { keep, live, jacobian, dropped, without_curvature } =
+            self.gather_live(subnetwork, tolerance)?;
+        let formed = |keep, live, contribution, residual| Formed {
+            keep,
+            live,
+            contribution,
+            residual,
+            without_curvature,
+        };
         let exact = match form {
             Some(form @ (Form::Samples | Form::Parameters)) => form,
             _ => cheapest(jacobian.samples(), jacobian.rows(), &live),
@@ -221,7 +253,7 @@ impl Contributions<'_> {
             };
             let found = Projection::new(&jacobian, &live, tolerance - dropped, limit)?;
             if let Some((projection, residual)) = found {
-                return Ok((keep, live, Contribution::Projection(projection), residual + dropped));
+                return Ok(formed(keep, live, Contribution::Projection(projection), residual + dropped));
             }
         }
         too_large?;
@@ -231,16 +263,13 @@ impl Contributions<'_> {
             let gram = jacobian.gram(&live);
             Contribution::Samples { jacobian, gram }
         };
-        Ok((keep, live, contribution, dropped))
+        Ok(formed(keep, live, contribution, dropped))
     }
 
-    /// The Jacobian of the rows and columns that matter: which columns these are, and the trace left out.
-    fn gather_live(
-        &self,
-        subnetwork: &ColumnSet,
-        tolerance: f64,
-    ) -> Result<(Vec<bool>, ColumnSet, WeightedJacobian, f64), PosteriorError> {
-        let (jacobian, dropped) = self.gather(subnetwork, ROWS_SHARE * tolerance)?;
+    /// The Jacobian of the rows and columns that matter.
+    fn gather_live(&self, subnetwork: &ColumnSet, tolerance: f64) -> Result<Gathered, PosteriorError> {
+        let (jacobian, dropped, squares) = self.gather(subnetwork, ROWS_SHARE * tolerance)?;
+        let without_curvature = squares.iter().filter(|&&square| square == 0.0).count();
         let keep: Vec<bool> =
             jacobian.column_squares(subnetwork).iter().map(|&square| square != 0.0).collect();
         let (live, jacobian) = if keep.contains(&false) {
@@ -248,18 +277,27 @@ impl Contributions<'_> {
         } else {
             (subnetwork.clone(), jacobian)
         };
-        Ok((keep, live, jacobian, dropped))
+        Ok(Gathered { keep, live, jacobian, dropped, without_curvature })
     }
 
     /// The weighted Jacobian of all samples, without the smallest rows as long as their squares sum to no more
-    /// than `budget` (rows of zeros go in any case). Returns that sum: what leaving them out takes off the trace.
-    fn gather(&self, subnetwork: &ColumnSet, budget: f64) -> Result<(WeightedJacobian, f64), PosteriorError> {
+    /// than `budget` (rows of zeros go in any case). Returns that sum too: what leaving them out takes off the trace; and the
+    /// squared length of every column of all rows.
+    fn gather(
+        &self,
+        subnetwork: &ColumnSet,
+        budget: f64,
+    ) -> Result<(WeightedJacobian, f64, Vec<f64>), PosteriorError> {
         let mut whole = WeightedJacobian::empty(subnetwork);
         let mut dropped = 0.0;
+        let mut columns = vec![0.0; subnetwork.columns()];
         let mut collector = self.collector(subnetwork);
         for batch in collector.batches(self.problem.inputs()) {
             let (_, jacobian) =
                 collector.collect(batch, Some(self.problem.likelihood()), Some(self.deviation))?;
+            for (sum, square) in columns.iter_mut().zip(jacobian.column_squares(subnetwork)) {
+                *sum += square;
+            }
             let squares = jacobian.row_squares(subnetwork);
             let share = budget * batch.len() as f64 / self.problem.inputs().len() as f64;
             let mut order: Vec<usize> = (0..squares.len()).collect();
@@ -276,7 +314,7 @@ impl Contributions<'_> {
             dropped += sum;
             whole.absorb(subnetwork, &jacobian, &keep);
         }
-        Ok((whole, dropped))
+        Ok((whole, dropped, columns))
     }
 }
 

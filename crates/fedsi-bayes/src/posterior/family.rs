@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check::check_selected;
-use super::contribution::{Contribution, Contributions, Form};
+use super::contribution::{Contribution, Contributions, Form, Formed};
 use super::projection::Projection;
 use super::{Covariance, Posterior};
 use crate::collect::columns_of;
@@ -34,6 +34,7 @@ pub struct PosteriorFamily {
     contribution: Contribution,
     /// Trace of what was left out, at scale 1.
     residual: f64,
+    without_curvature: usize,
 }
 
 impl PosteriorFamily {
@@ -62,7 +63,8 @@ impl PosteriorFamily {
         let deviation: Vec<f64> =
             subnetwork.sorted(prior_variance).iter().map(|variance| variance.sqrt()).collect();
         let contributions = Contributions { problem, deviation: &deviation };
-        let (keep, live, contribution, residual) = contributions.of(&subnetwork, tolerance, form)?;
+        let Formed { keep, live, contribution, residual, without_curvature } =
+            contributions.of(&subnetwork, tolerance, form)?;
         let deviation = deviation.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(&d, _)| d).collect();
         Ok(Self {
             network: Arc::clone(problem.network()),
@@ -74,7 +76,14 @@ impl PosteriorFamily {
             deviation,
             contribution,
             residual,
+            without_curvature,
         })
+    }
+
+    /// How many of the parameters move no output of any sample: their posterior is their prior.
+    #[must_use]
+    pub const fn without_curvature(&self) -> usize {
+        self.without_curvature
     }
 
     /// The form it was computed in.

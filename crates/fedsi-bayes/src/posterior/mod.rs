@@ -17,6 +17,7 @@ pub use contribution::Form;
 pub use factors::{Covariance, Factors};
 pub use family::PosteriorFamily;
 pub(crate) use independent::IndependentScales;
+pub(crate) use projection::GRAM_ROWS;
 pub(crate) use spectrum::Spectrum;
 
 use crate::algebra::JacobianFactors;

@@ -37,10 +37,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn new(subnetwork: &Subnetwork, layout: &Layout, ggn: &[f64], range: &Range<usize>) -> Self {
+    pub(super) fn new(
+        subnetwork: &Subnetwork,
+        layout: &Layout,
+        without_curvature: usize,
+        range: &Range<usize>,
+    ) -> Self {
         let chosen = subnetwork.indices();
-        // NaN counts as no curvature.
-        let without_curvature = chosen.len() - ggn.iter().filter(|&&h| h > 0.0).count().min(chosen.len());
         let layers = layout
             .tensors()
             .iter()
@@ -108,12 +111,8 @@ mod tests {
         let network = Network::new(&[3], &layers).unwrap();
         // 0.weight 0..15, 0.bias 15..20, 2.weight 20..30, 2.bias 30..32; the head is not a candidate.
         let body = network.layout().body();
-        let mut ggn = vec![1.0; body.len()];
-        ggn[3] = 0.0;
-        ggn[31] = f64::NAN;
         let subnetwork = Subnetwork::new(vec![0, 3, 14, 15, 31], body.clone()).unwrap();
-        let own: Vec<f64> = subnetwork.indices().iter().map(|&index| ggn[index]).collect();
-        let explanation = subnetwork.explain(network.layout(), &own, body);
+        let explanation = subnetwork.explain(network.layout(), 2, body);
         assert_eq!((explanation.size, explanation.candidates), (5, 32));
         assert_eq!((explanation.without_curvature, explanation.zero_curvature), (2, 0.4));
         assert_eq!(
@@ -132,7 +131,7 @@ mod tests {
     fn tensors_are_counted_within_the_candidates_only() {
         let network = Network::new(&[3], &[LayerSpec::Linear(5), LayerSpec::Linear(1)]).unwrap();
         let subnetwork = Subnetwork::new(vec![10, 16], 10..18).unwrap();
-        let explanation = subnetwork.explain(network.layout(), &[1.0; 2], 10..18);
+        let explanation = subnetwork.explain(network.layout(), 0, 10..18);
         let shares: Vec<_> = explanation.layers.iter().map(|s| (s.tensor.as_str(), s.chosen, s.of)).collect();
         assert_eq!(shares, [("0.weight", 1, 5), ("0.bias", 1, 3)]);
         assert!(explanation.to_string().starts_with("2 of 8 parameters (25.0%), all with curvature\n"));

@@ -57,6 +57,12 @@ pub trait SelectionRule: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it looks at the candidates' curvature. For a rule that does not, none is computed, which spares a backward pass
+    /// for each output over all samples; [`Candidates::curvature`] has NaN for every parameter then.
+    fn uses_curvature(&self) -> bool {
+        true
+    }
+
     /// How many of the parameters in `range` it would choose, asked for `size`: known before any of them is trained.
     ///
     /// # Errors

@@ -57,11 +57,11 @@ impl Subnetwork {
         self.indices.len()
     }
 
-    /// Where in the network the chosen parameters lie, and how many have curvature. `ggn` is the diagonal of the GGN
-    /// at each chosen parameter, `range` what they were chosen from. O(S + tensors).
+    /// Where in the network the chosen parameters lie, and how many have curvature. `range` is what they were chosen from.
+    /// O(S + tensors).
     #[must_use]
-    pub fn explain(&self, layout: &Layout, ggn: &[f64], range: Range<usize>) -> Explanation {
-        Explanation::new(self, layout, ggn, &range)
+    pub fn explain(&self, layout: &Layout, without_curvature: usize, range: Range<usize>) -> Explanation {
+        Explanation::new(self, layout, without_curvature, &range)
     }
 }
 

@@ -66,11 +66,14 @@ impl LinearAlgebra for CudaAlgebra {
         samples: usize,
         rows: usize,
     ) -> Result<Box<dyn NormalMatrix>, PosteriorError> {
-        let multiplications = 0.25 * samples as f64 * (columns as f64).powi(2);
-        if multiplications < self.least_multiplications || columns == 0 {
+        if !self.is_on_device(columns, samples) {
             return SingleThread.normal_matrix(columns, samples, rows);
         }
         Ok(Box::new(normal::DeviceNormal::new(self.lane()?, columns).map_err(reported)?))
+    }
+
+    fn is_on_device(&self, columns: usize, samples: usize) -> bool {
+        columns > 0 && 0.25 * samples as f64 * (columns as f64).powi(2) >= self.least_multiplications
     }
 
     fn inverse_factor(&self, matrix: Vec<f64>, size: usize) -> Result<(f64, Vec<f64>), PosteriorError> {

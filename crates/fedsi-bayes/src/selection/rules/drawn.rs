@@ -55,6 +55,10 @@ impl SelectionRule for Random {
         "Drawn at random without replacement, all parameters alike."
     }
 
+    fn uses_curvature(&self) -> bool {
+        false
+    }
+
     fn select(
         &self,
         candidates: &Candidates<'_>,

@@ -84,6 +84,10 @@ impl SelectionRule for Layers {
         true
     }
 
+    fn uses_curvature(&self) -> bool {
+        false
+    }
+
     fn check(&self, layout: &Layout, range: Range<usize>, _: usize) -> Result<usize, SelectionError> {
         self.of(layout, range).map(|found| found.len())
     }

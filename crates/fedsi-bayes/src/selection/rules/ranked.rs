@@ -91,6 +91,10 @@ impl SelectionRule for Magnitude {
         "The parameters of the largest absolute value."
     }
 
+    fn uses_curvature(&self) -> bool {
+        false
+    }
+
     fn select(
         &self,
         candidates: &Candidates<'_>,

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use fedsi_bayes::{
-    Explanation, LaplaceError, Likelihood, OutputDistribution, Predictive, Prior, PriorScale, probabilities,
-    regression_variance,
+    Curvature, Explanation, LaplaceError, Likelihood, OutputDistribution, Predictive, Prior, PriorScale,
+    probabilities, regression_variance,
 };
 use fedsi_compare::{ExternalPredictions, ExternalValues};
 use fedsi_metrics::Bins;
@@ -163,7 +163,10 @@ fn posterior(
         Likelihood::Categorical => "probit",
         Likelihood::Gaussian { .. } => "predictive_variance",
     };
-    let curvature = selection.curvature().context("a selection by a rule has a curvature")?;
+    let curvature = match selection.curvature() {
+        Some(known) => known.clone(),
+        None => Curvature::diagonal(&problem, range).map_err(posterior_failed)?,
+    };
     let arrays = vec![
         NamedTensor::i64("subnetwork", selected.iter().map(|&index| index as i64)),
         NamedTensor::f64("diag_ggn", vec![candidates], &curvature.ggn),
@@ -175,7 +178,7 @@ fn posterior(
     ];
     let summary = LaplaceSummary {
         rule: wanted.name().to_owned(),
-        subnetwork: selection.explanation().clone(),
+        subnetwork: laplace.explanation().clone(),
         rank: laplace.posterior().rank(),
         certificate: laplace.posterior().certificate(),
         log_likelihood: problem.log_likelihood().context("the case has targets")?,

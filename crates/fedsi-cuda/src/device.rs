@@ -66,6 +66,7 @@ impl Device {
         if version < OLDEST_DRIVER {
             return Err(CudaError::OldDriver { major: version / 1000, minor: version % 1000 / 10 });
         }
+        wait_asleep().map_err(no_device)?;
         let context = CudaContext::new(0).map_err(no_device)?;
         // SAFETY: cudarc's own buffers, which events would guard, are only used on one stream each (`algebra`), and every
         // other buffer is waited for by whoever copies to it or from it (`memory`, `dispatcher`).
@@ -182,6 +183,17 @@ fn driver_version() -> Result<u32, CudaError> {
         .result()
         .map_err(CudaError::call("cuDriverGetVersion"))?;
     Ok(version.unsigned_abs())
+}
+
+/// Lets threads that wait for the first GPU sleep: by default each would keep a core busy, and runs side by side as many cores as
+/// runs, which posteriors and predictions need. A context that another library made in this process keeps its own way to wait.
+fn wait_asleep() -> Result<(), DriverError> {
+    cudarc::driver::result::init()?;
+    let first = cudarc::driver::result::device::get(0)?;
+    let flags = sys::CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC;
+    // SAFETY: the driver is initialised, and the device is one that it named.
+    let set = unsafe { sys::cuDevicePrimaryCtxSetFlags_v2(first, flags as u32) };
+    if set == sys::CUresult::CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE { Ok(()) } else { set.result() }
 }
 
 /// Locked for moments, by code that does not panic: a poisoned lock still guards sound data.

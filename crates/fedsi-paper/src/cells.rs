@@ -192,6 +192,12 @@ impl<'a> SettingCells<'a> {
         self.reference().is_none_or(|reference| self.rows[row].rounds == self.rows[reference].rounds)
     }
 
+    /// Whether figures have more than one row to show.
+    #[must_use]
+    pub fn has_several_drawn(&self) -> bool {
+        (0..self.rows.len()).filter(|&row| self.has_runs(row) && self.is_drawn(row)).count() > 1
+    }
+
     /// What the runs of nearly every row lack of the protocol, where it is the same for all of them: for the head of a column.
     /// Rows with fewer rounds by design have no say.
     #[must_use]

@@ -52,14 +52,15 @@ pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, Pap
         Experiment::Table1 | Experiment::Fig5 => {
             let mut all: Vec<Figure> = differences(plan, &run, scores)?.into_iter().collect();
             for score in scores {
-                all.push(dots(plan, &run, &[score], score)?);
+                all.push(dots(plan, &run, score)?);
             }
             Ok(all)
         }
-        // Calibration on top, likelihood below. What is tested of both is in the tables.
         Experiment::Table2 => {
             let mut all: Vec<Figure> = differences(plan, &run, &["brier", "aurc"])?.into_iter().collect();
-            all.push(dots(plan, &run, &["ece", "nll"], "calibration")?);
+            for score in ["ece", "nll"] {
+                all.push(dots(plan, &run, score)?);
+            }
             Ok(all)
         }
         Experiment::Fig3 | Experiment::Fig6 => Ok(vec![lines(plan, &run)?]),
@@ -67,8 +68,12 @@ pub fn figures(plan: &Plan, all: &[SettingCells<'_>]) -> Result<Vec<Figure>, Pap
     }
 }
 
-fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> Result<Figure, PaperError> {
-    let row = |cells: &SettingCells<'_>, score: &str, row: usize| {
+/// A score by method, a panel for each setting; settings with a single row to show are left out beside others.
+fn dots(plan: &Plan, run: &[&SettingCells<'_>], score: &str) -> Result<Figure, PaperError> {
+    let several: Vec<&SettingCells<'_>> =
+        run.iter().copied().filter(|cells| cells.has_several_drawn()).collect();
+    let run = if several.is_empty() { run } else { &several };
+    let row = |cells: &SettingCells<'_>, row: usize| {
         if !cells.is_drawn(row) {
             return DotRow::default();
         }
@@ -77,12 +82,11 @@ fn dots(plan: &Plan, run: &[&SettingCells<'_>], scores: &[&str], name: &str) -> 
             interval: interval(&cells.values(row, score)),
         }
     };
-    let panel = |score: &str, cells: &SettingCells<'_>| {
-        dot_panel(cells, score, (0..cells.rows.len()).map(|place| row(cells, score, place)).collect())
+    let panel = |cells: &&SettingCells<'_>| {
+        dot_panel(cells, score, (0..cells.rows.len()).map(|place| row(cells, place)).collect())
     };
-    let panels = scores.iter().flat_map(|score| run.iter().map(|cells| panel(score, cells)));
-    let figure = method_dots(plan, panels.collect(), run.len());
-    Ok(Figure { file: format!("{name}.svg"), svg: figure.svg()?, title: figure.title })
+    let figure = method_dots(plan, run.iter().map(panel).collect(), run.len());
+    Ok(Figure { file: format!("{score}.svg"), svg: figure.svg()?, title: figure.title })
 }
 
 /// A panel of one score under one setting.

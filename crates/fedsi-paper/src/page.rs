@@ -93,7 +93,7 @@ pub fn page(
         (0..cells.rows.len()).any(|row| cells.has_runs(row) && !cells.is_drawn(row))
     };
     if all.iter().any(is_left_out) {
-        text.push_str("\nDrawn are the rows with as many rounds as FedSI (calibrated); the table has all.\n");
+        text.push_str("\nDrawn are the rows with as many rounds as FedSI (calibrated), where there are several; the table has all.\n");
     }
     text.push_str("\n## Results\n\n");
     text.push_str(MARKS);

@@ -60,8 +60,8 @@ pub struct PaperRun {
     pub config_sha256: String,
     /// The run.
     pub planned: PlannedRun,
-    /// Whether its models are shown inputs unlike their training data: under the settings of Table 2, in every experiment
-    /// that has them.
+    /// Whether its models are shown inputs unlike their training data: on the small sets without variation, in every
+    /// experiment that has them.
     pub shows_strange_inputs: bool,
 }
 
@@ -115,7 +115,7 @@ impl PaperRun {
         let text = settings_text(&planned.config)
             .map_err(|error| PaperError::content(Path::new(&planned.folder), &error))?;
         let config_sha256 = fedsi_data::hexadecimal(&Sha256::digest(text.as_bytes()));
-        let shows_strange_inputs = setting.is_of_table_2() && !entry.source.is_pooled();
+        let shows_strange_inputs = setting.is_plain_small() && !entry.source.is_pooled();
         Ok(Self { setting: setting.id.clone(), entry, values, config_sha256, planned, shows_strange_inputs })
     }
 }

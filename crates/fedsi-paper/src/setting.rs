@@ -211,9 +211,9 @@ impl Setting {
         self.defaults().map_or(0.0, |defaults| defaults.weight_noise)
     }
 
-    /// Whether Table 2 has it: the small sets as they are.
+    /// Whether it is a small set as the paper's tables have it, without variation.
     #[must_use]
-    pub fn is_of_table_2(&self) -> bool {
+    pub fn is_plain_small(&self) -> bool {
         let is_plain = match self.variation {
             Variation::None => true,
             Variation::SubnetworkPercent(percent) => percent == self.default_percent(),

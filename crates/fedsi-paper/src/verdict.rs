@@ -226,7 +226,7 @@ pub fn variation_verdicts(all: &[SettingCells<'_>], score: &str) -> Vec<String> 
 fn is_usual(cells: &SettingCells<'_>) -> bool {
     match cells.setting.variation {
         Variation::None | Variation::NovelClient => false,
-        Variation::SubnetworkPercent(_) | Variation::LocalEpochs(_) => cells.setting.is_of_table_2(),
+        Variation::SubnetworkPercent(_) | Variation::LocalEpochs(_) => cells.setting.is_plain_small(),
     }
 }
 

@@ -24,9 +24,13 @@ fn plan() -> Plan {
     }
 }
 
-/// A run of a row with two clients of these accuracies.
+/// A run of a row on MNIST-small with two clients of about this accuracy.
 fn run(row: &str, seed: u64, rounds: usize, accuracy: f64) -> RunRecord {
-    let setting = Setting { rounds, ..Setting::new("mnist", Size::Small, Partition::Labels) };
+    run_on("mnist", row, seed, rounds, accuracy)
+}
+
+fn run_on(dataset: &'static str, row: &str, seed: u64, rounds: usize, accuracy: f64) -> RunRecord {
+    let setting = Setting { rounds, ..Setting::new(dataset, Size::Small, Partition::Labels) };
     let entry = find_entry(row).unwrap();
     let scores = |accuracy: f64| {
         json!({"accuracy": accuracy, "ece": 0.01, "mce": 0.1, "brier": 1.0 - accuracy, "nll": 2.0 - accuracy,
@@ -41,7 +45,7 @@ fn run(row: &str, seed: u64, rounds: usize, accuracy: f64) -> RunRecord {
     let mut summary = scores(accuracy);
     for (key, value) in [
         ("method", json!(entry.method)),
-        ("dataset", json!("mnist")),
+        ("dataset", json!(dataset)),
         ("size", json!("small")),
         ("seed", json!(seed)),
         ("rounds", json!(rounds)),
@@ -105,6 +109,31 @@ fn differences_are_drawn_where_they_are_tested() {
     }
     assert!(!svg.contains("FedPer"), "a method without runs has no row");
     assert!(drawn(4).is_none(), "four seeds are not tested");
+}
+
+#[test]
+fn settings_with_a_single_row_to_show_are_not_drawn_beside_others() {
+    let fashion = Setting::new("fashion-mnist", Size::Small, Partition::Labels);
+    let mut plan = plan();
+    plan.settings.push(fashion);
+    let drawn = |all: Vec<RunRecord>| {
+        let mut results = Results::new(&plan);
+        all.into_iter().for_each(|run| results.add(run));
+        let figures = crate::figures::figures(&plan, &SettingCells::all(&plan, &results)).unwrap();
+        figures.into_iter().find(|figure| figure.file == "accuracy.svg").unwrap().svg
+    };
+    let mnist = [run("fedsi", 101, 800, 0.96), run("fedavg", 101, 800, 0.90)];
+    let on_fashion = |rounds: usize| {
+        [
+            run_on("fashion-mnist", "fedsi", 101, 800, 0.89),
+            run_on("fashion-mnist", "fedavg", 101, rounds, 0.8),
+        ]
+    };
+    let both = |rounds: usize| drawn([&mnist[..], &on_fashion(rounds)[..]].concat());
+    assert!(both(800).contains("Fashion-MNIST small"));
+    let svg = both(6);
+    assert!(svg.contains("MNIST small") && !svg.contains("Fashion-MNIST small"));
+    assert!(drawn(on_fashion(6).to_vec()).contains("Fashion-MNIST small"), "a figure has something to show");
 }
 
 /// Rows over own classes are compared with each other, beside the ranks; networks of pooled data count among no ranks and tests.

@@ -127,7 +127,7 @@ fn what_is_not_run_in_full_says_so() {
 fn every_experiment_has_a_quick_form() {
     let scratch = Scratch::new();
     for (experiment, figure) in [
-        ("table2", "calibration.svg"),
+        ("table2", "ece.svg"),
         ("fig3", "curves.svg"),
         ("fig4", "reliability.svg"),
         ("fig5", "accuracy.svg"),

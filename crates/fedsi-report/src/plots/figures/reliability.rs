@@ -69,7 +69,7 @@ impl ReliabilityPanels {
     /// The most columns.
     pub const MOST_COLUMNS: usize = 6;
     /// The most rows.
-    pub const MOST_ROWS: usize = 5;
+    pub const MOST_ROWS: usize = 6;
 
     /// The figure as the text of an SVG file.
     ///

@@ -130,9 +130,7 @@ impl LaplaceProblem {
             }
         };
         let data = Arc::clone(&self.data);
-        let selection = interruptible(py, move || {
-            select(&data, &prior, how, independent)
-        })?;
+        let selection = interruptible(py, move || select(&data, &prior, how, independent))?;
         Ok(LaplaceSelection { selection: Arc::new(selection.map_err(SelectFailed::into_python)?) })
     }
 
@@ -235,7 +233,8 @@ fn select(data: &Data, prior: &Prior, how: How, independent: bool) -> Result<Sel
             problem.choose(prior, &*rule, size, &mut rng)
         }
     };
-    let selection = if independent { selection.and_then(|found| problem.independent(found)) } else { selection };
+    let selection =
+        if independent { selection.and_then(|found| problem.independent(found)) } else { selection };
     selection.map_err(SelectFailed::Laplace)
 }
 

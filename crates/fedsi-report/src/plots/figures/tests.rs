@@ -195,8 +195,7 @@ fn all_panels_below_each_other() {
     assert_eq!(figure.panels.len(), MOST_PANELS);
     figure.svg().unwrap();
     let mut figure = reliability(6);
-    figure.rows.push(figure.rows[0].clone());
-    assert_eq!(figure.rows.len(), ReliabilityPanels::MOST_ROWS);
+    figure.rows.resize(ReliabilityPanels::MOST_ROWS, figure.rows[0].clone());
     figure.svg().unwrap();
 }
 

@@ -50,6 +50,20 @@ impl Curvature {
         }
     }
 
+    /// For ascending flat indices, a value for each. Cost: as for [`Self::diagonal`] from the first to the last of
+    /// them; for a network of another library, its Jacobian in these alone.
+    pub(crate) fn of_indices(problem: &Problem<'_>, indices: &[usize]) -> Result<Self, PosteriorError> {
+        let (Some(&first), Some(&last)) = (indices.first(), indices.last()) else {
+            return Ok(Self { ggn: Vec::new(), jacobian: Vec::new() });
+        };
+        if problem.network().as_layered().is_none() {
+            return by_columns(problem, indices);
+        }
+        let whole = Self::diagonal(problem, first..last + 1)?;
+        let of = |values: &[f64]| indices.iter().map(|&index| values[index - first]).collect();
+        Ok(Self { ggn: of(&whole.ggn), jacobian: of(&whole.jacobian) })
+    }
+
     /// Of so many parameters, of which nothing was computed.
     pub(crate) fn unknown(parameters: usize) -> Self {
         Self { ggn: vec![f64::NAN; parameters], jacobian: vec![f64::NAN; parameters] }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fitted::{Evidence, Laplace};
 use super::select::{Selection, Structure};
 use crate::error::PosteriorError;
-use crate::posterior::{GRAM_ROWS, Posterior, PosteriorFamily};
+use crate::posterior::{Posterior, PosteriorFamily, is_exact_faster};
 use crate::problem::Problem;
 
 impl Problem<'_> {
@@ -29,12 +29,7 @@ impl Problem<'_> {
     /// for each pair of parameters.
     #[must_use]
     pub fn is_exact_faster(&self, selection: &Selection) -> bool {
-        let (samples, network) = (self.samples(), self.network());
-        let rows = samples * self.likelihood().rows(network.outputs());
-        let columns = selection.subnetwork.len();
-        selection.structure == Structure::Full
-            && rows > GRAM_ROWS.max(columns)
-            && network.algebra().is_on_device(columns, samples)
+        selection.structure == Structure::Full && is_exact_faster(self, selection.subnetwork.indices())
     }
 
     /// [`Self::fit`] for several prior variances, each a scale of the selection's. What does not depend on the scale

@@ -97,7 +97,7 @@ impl Selection {
         &self.prior_variance
     }
 
-    /// The curvature of every parameter of the prior's range; none where neither a rule nor the structure needed it.
+    /// The curvature of every parameter of the prior's range; none where no rule needed it.
     #[must_use]
     pub const fn curvature(&self) -> Option<&Curvature> {
         self.curvature.as_ref()
@@ -179,21 +179,17 @@ impl Problem<'_> {
 
     /// The parameters of a selection, independent of each other: each has its own curvature alone.
     ///
-    /// Cost: the diagonal of the GGN over what they were chosen from, unless the selection has it; the fit that follows costs
-    /// next to nothing.
+    /// Cost: the diagonal of the GGN at these parameters, unless a rule needed it; the fit that follows costs next to nothing.
     ///
     /// # Errors
     /// A network that cannot be evaluated.
     pub fn independent(&self, selection: Selection) -> Result<Selection, LaplaceError> {
-        let Selection { range, curvature, .. } = &selection;
-        let curvature = match curvature {
-            Some(known) => known.clone(),
-            None => Curvature::diagonal(self, range.clone())?,
-        };
         let indices = selection.subnetwork.indices();
-        let ggn = indices.iter().map(|&index| curvature.ggn[index - range.start]).collect();
-        let structure = Structure::Independent { ggn };
-        Ok(Selection { structure, curvature: Some(curvature), ..selection })
+        let ggn = match &selection.curvature {
+            Some(known) => indices.iter().map(|&index| known.ggn[index - selection.range.start]).collect(),
+            None => Curvature::of_indices(self, indices)?.ggn,
+        };
+        Ok(Selection { structure: Structure::Independent { ggn }, ..selection })
     }
 
     /// All parameters of the prior's range, independent of each other.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::probes::Probes;
 use super::projection::{GRAM_ROWS, Projection};
 use crate::algebra::{JacobianFactors, NormalMatrix};
-use crate::collect::Collector;
+use crate::collect::{Collector, columns_of};
 use crate::error::PosteriorError;
 use crate::jacobian::{ColumnSet, WeightedJacobian};
 use crate::problem::Problem;
@@ -334,6 +334,19 @@ fn check_memory(form: Form, rows: usize, subnetwork: &ColumnSet) -> Result<(), P
     }
     let parameters = subnetwork.columns();
     Err(PosteriorError::TooLarge { parameters, rows, gigabytes: bytes / f64::from(1 << 30) })
+}
+
+/// Whether the exact posterior of these parameters takes less time than one within a tolerance: see
+/// [`Problem::is_exact_faster`]. Never where it would not fit into memory.
+pub(crate) fn is_exact_faster(problem: &Problem<'_>, selected: &[usize]) -> bool {
+    let network = &**problem.network();
+    let subnetwork = columns_of(network, selected);
+    let (samples, columns) = (problem.samples(), subnetwork.columns());
+    let rows = samples * problem.likelihood().rows(network.outputs());
+    rows > GRAM_ROWS.max(columns)
+        && network.algebra().is_on_device(columns, samples)
+        && cheapest(samples, rows, &subnetwork) == Form::Parameters
+        && check_memory(Form::Parameters, rows, &subnetwork).is_ok()
 }
 
 /// The exact form that takes the fewest operations.

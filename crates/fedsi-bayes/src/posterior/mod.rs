@@ -14,10 +14,10 @@ mod spectrum;
 mod tests;
 
 pub use contribution::Form;
+pub(crate) use contribution::is_exact_faster;
 pub use factors::{Covariance, Factors};
 pub use family::PosteriorFamily;
 pub(crate) use independent::IndependentScales;
-pub(crate) use projection::GRAM_ROWS;
 pub(crate) use spectrum::Spectrum;
 
 use crate::algebra::JacobianFactors;

@@ -14,7 +14,7 @@ use crate::error::PosteriorError;
 use crate::jacobian::{ColumnSet, WeightedJacobian};
 
 /// Up to this many rows `B B'` is kept in memory.
-pub(crate) const GRAM_ROWS: usize = 5120;
+pub(super) const GRAM_ROWS: usize = 5120;
 
 /// Directions with which a factor of `B' B` is first tried.
 const FIRST_RANK: usize = 128;

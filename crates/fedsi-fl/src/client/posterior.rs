@@ -68,10 +68,7 @@ impl Client {
         data: &LocalData,
         rng: &mut ChaCha8Rng,
     ) -> Result<Parameters, ClientError> {
-        let inputs = doubles(&data.train.inputs);
-        let problem = self.problem(parameters.values(), &inputs, data)?;
-        let selection = self.select(&problem, spec, server, rng)?;
-        let fit = problem.fit(&selection, self.tolerance(spec, data)).map_err(LaplaceError::from)?;
+        let fit = self.fit_posterior(spec, parameters.values(), server, data, rng, true)?;
         Ok(self.inference()?.parameters(parameters, fit))
     }
 
@@ -84,22 +81,24 @@ impl Client {
         }
     }
 
-    /// Selects parameters and computes their posterior, in f64, of which a round uploads the variances and keeps nothing: exactly,
-    /// where that is faster.
+    /// Selects parameters and computes their posterior, in f64. One that is kept in a personal model is within a tolerance, which
+    /// makes it smaller; a round uploads the variances alone, and has it exactly where that is faster.
     ///
     /// Cost: a backward pass an output over the samples, twice where a rule uses curvature; and the factorisation.
-    pub(super) fn fit_round_posterior(
+    pub(super) fn fit_posterior(
         &self,
         spec: &PosteriorSpec,
         values: &[f32],
         server: Option<&Gaussian>,
         data: &LocalData,
         rng: &mut ChaCha8Rng,
+        is_kept: bool,
     ) -> Result<Laplace, ClientError> {
         let inputs = doubles(&data.train.inputs);
         let problem = self.problem(values, &inputs, data)?;
         let selection = self.select(&problem, spec, server, rng)?;
-        let tolerance = if problem.is_exact_faster(&selection) { 0.0 } else { self.tolerance(spec, data) };
+        let is_exact = !is_kept && problem.is_exact_faster(&selection);
+        let tolerance = if is_exact { 0.0 } else { self.tolerance(spec, data) };
         Ok(problem.fit(&selection, tolerance).map_err(LaplaceError::from)?)
     }
 

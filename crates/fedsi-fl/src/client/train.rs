@@ -102,7 +102,7 @@ impl Client {
             Some(spec) => {
                 let mut rng = self.streams.stream(Purpose::Selection, client as u64, download.round);
                 let values = result.parameters.values();
-                Some(self.fit_round_posterior(&spec, values, server.as_ref(), data, &mut rng)?)
+                Some(self.fit_posterior(&spec, values, server.as_ref(), data, &mut rng, false)?)
             }
         };
         let inferred = if fit.is_some() { started.elapsed().as_secs_f64() - trained } else { 0.0 };

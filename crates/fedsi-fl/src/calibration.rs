@@ -1,5 +1,6 @@
 //! What the federation chooses on training data that clients set aside: what is chosen, what is tried, what a client found.
 
+use fedsi_data::Task;
 use serde::{Deserialize, Serialize};
 
 /// What the federation has chosen; none of what is given, or not chosen yet.
@@ -14,6 +15,10 @@ pub struct Calibration {
     /// What the logarithms of the modes' average are divided by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture_temperature: Option<f64>,
+    /// Where the effect of averages is measured: the temperature that was best for modes by themselves when they were chosen,
+    /// on the samples that they set aside until the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_alone: Option<f64>,
 }
 
 impl Calibration {
@@ -23,12 +28,23 @@ impl Calibration {
         *self == Self::default()
     }
 
+    /// What the logarithms of averages over modes are divided by, or of regression's Gaussians the variance multiplied. Only
+    /// where it was measured in a regression: the rule that stands for measuring is of classes.
+    #[must_use]
+    pub fn average_temperature(&self, task: Task) -> f64 {
+        let chosen = match task {
+            Task::Classification { .. } => self.mixture_temperature,
+            Task::Regression { .. } => self.temperature_alone.and(self.mixture_temperature),
+        };
+        chosen.unwrap_or(1.0)
+    }
+
     /// Whether all that is chosen are finite numbers above 0.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let sound = |value: &f64| value.is_finite() && *value > 0.0;
-        let Self { prior_variance, temperature, mixture_temperature } = self;
-        [prior_variance, temperature, mixture_temperature].into_iter().flatten().all(sound)
+        let Self { prior_variance, temperature, mixture_temperature, temperature_alone } = self;
+        [prior_variance, temperature, mixture_temperature, temperature_alone].into_iter().flatten().all(sound)
     }
 }
 
@@ -43,6 +59,9 @@ pub enum Candidates {
     PriorVariances(Vec<f64>),
     /// Temperatures, ascending.
     Temperatures(Vec<f64>),
+    /// Temperatures of averages over modes, ascending: of the average of every two neighbouring modes on what both set
+    /// aside, and then of each of the two by itself on the same samples.
+    AverageTemperatures(Vec<f64>),
 }
 
 impl Candidates {
@@ -50,7 +69,18 @@ impl Candidates {
     #[must_use]
     pub fn values(&self) -> &[f64] {
         match self {
-            Self::PriorVariances(values) | Self::Temperatures(values) => values,
+            Self::PriorVariances(values) | Self::Temperatures(values) | Self::AverageTemperatures(values) => {
+                values
+            }
+        }
+    }
+
+    /// How many scores answer them.
+    #[must_use]
+    pub fn scores(&self) -> usize {
+        match self {
+            Self::PriorVariances(values) | Self::Temperatures(values) => values.len(),
+            Self::AverageTemperatures(values) => 2 * values.len(),
         }
     }
 
@@ -59,7 +89,7 @@ impl Candidates {
     pub fn are_sound(&self) -> bool {
         let sound = |value: &f64| match self {
             Self::PriorVariances(_) => value.is_finite() && *value >= 0.0,
-            Self::Temperatures(_) => value.is_finite() && *value > 0.0,
+            Self::Temperatures(_) | Self::AverageTemperatures(_) => value.is_finite() && *value > 0.0,
         };
         self.values().len() <= MAX_CANDIDATES && self.values().iter().all(sound)
     }
@@ -70,6 +100,7 @@ impl Candidates {
         match self {
             Self::PriorVariances(_) => "prior variance",
             Self::Temperatures(_) => "temperature",
+            Self::AverageTemperatures(_) => "temperature of averages",
         }
     }
 }

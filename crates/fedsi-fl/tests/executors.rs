@@ -168,7 +168,7 @@ impl Site {
     /// What it trains on in a mode, and sets aside.
     fn data(&self, download: &Download, mode: usize) -> LocalData {
         let samples = self.federation.samples(self.number, Split::Train);
-        let division = self.client.division(mode, download.data_set_aside);
+        let division = self.client.division(mode, download);
         self.client.divide(self.number, samples, division)
     }
 
@@ -227,9 +227,10 @@ fn by_messages(config: &Checked, federation: &Arc<dyn Federation>) -> Finals {
         assert_eq!(outcome.used, participants);
         while let Some(download) = server.calibration_download() {
             let bytes = download.encode().unwrap();
+            let asked = server.calibration_participants().unwrap_or_else(|| participants.clone());
             let score = |&client: &usize| CalibrationScores::decode(&sites[client].score(&bytes)).unwrap();
-            let scores: Vec<CalibrationScores> = participants.iter().map(score).collect();
-            let (_, left_out) = server.choose(&participants, &scores);
+            let scores: Vec<CalibrationScores> = asked.iter().map(score).collect();
+            let (_, left_out) = server.choose(&asked, &scores);
             assert!(left_out.is_empty(), "{left_out:?}");
         }
     }
@@ -256,6 +257,15 @@ fn a_federation_of_messages_alone_is_the_simulated_one() {
         assert_eq!(by_messages(&config, &federation), simulated, "{modes} modes");
         assert_eq!(finals(encoding(&config, clouds(5))), simulated, "{modes} modes as bytes");
     }
+    // Clients that are large enough for the effect of averages to be measured, at the end once more.
+    let large = || Arc::new(Clouds { clients: 4, samples: 1000, broken: None });
+    let mut config = Config { rounds: ROUNDS, ..config("fedsi", 3) };
+    (config.fedsi.modes, config.training.epochs) = (ModesSetting::Fixed(2), 1);
+    let config = config.check().unwrap();
+    let simulated = finals(Simulation::new(&config, large()).unwrap());
+    assert!(simulated.0.calibration.temperature_alone.is_some(), "measured");
+    let federation: Arc<dyn Federation> = large();
+    assert_eq!(by_messages(&config, &federation), simulated, "large clients");
 }
 
 #[test]

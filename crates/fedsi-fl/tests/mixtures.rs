@@ -129,6 +129,60 @@ fn what_modes_set_aside_is_scored_and_the_average_is_sharpened() {
     }
 }
 
+/// Clients of a thousand samples: what two modes have in common is enough to measure what averaging them does.
+#[test]
+fn the_effect_of_averages_is_measured_where_clients_are_large() {
+    let federation: Arc<dyn fedsi_data::Federation> =
+        Arc::new(Clouds { clients: 4, samples: 1000, broken: None });
+    let run = |posterior| {
+        let mut config = mixture(3, 6);
+        (config.fedsi.posterior, config.training.epochs) = (posterior, 1);
+        config.calibration.temperature = Temperature::AUTO;
+        let mut simulation = simulation(config, Arc::clone(&federation));
+        let records: Vec<_> = (0..6).map(|_| simulation.round().unwrap()).collect();
+        (simulation, records)
+    };
+    for (posterior, searches) in [
+        (PosteriorName::Subnetwork, &["prior variance", "temperature"][..]),
+        (PosteriorName::None, &["temperature"]),
+    ] {
+        let (simulation, records) = run(posterior);
+        let whats = |record: &fedsi_fl::coordinator::RoundRecord| -> Vec<String> {
+            record.calibration.iter().map(|choice| choice.what.clone()).collect()
+        };
+        let averages = "temperature of averages".to_owned();
+        for (round, record) in (1..).zip(&records) {
+            let expected = match round {
+                4 => {
+                    [searches.iter().map(|&what| what.to_owned()).collect(), vec![averages.clone()]].concat()
+                }
+                6 => vec![averages.clone()],
+                _ => Vec::new(),
+            };
+            assert_eq!(whats(record), expected, "round {round}");
+        }
+        let (first, last) = (records[3].calibration.last().unwrap(), &records[5].calibration[0]);
+        // A quarter of a fifth of each client, for two pairs of modes; the same clients at the end.
+        let common: usize = records[3].participants.iter().map(|client| 2 * ((1000 + client) / 5 / 4)).sum();
+        assert_eq!((first.samples, last.samples), (common, common));
+        for choice in [first, last] {
+            let (alone, count) = (choice.alone.as_ref().unwrap(), choice.candidates.len());
+            assert_eq!(
+                (choice.nll.len(), alone.nll.len(), alone.excess_confidence.len()),
+                (count, count, count)
+            );
+            let plain = choice.candidates.iter().position(|value| (value - 1.0).abs() < 1e-9).unwrap();
+            assert!(choice.nll[plain] < alone.nll[plain], "an average loses less than its modes: {choice:?}");
+        }
+        let calibration = simulation.server().calibration();
+        assert_eq!(calibration.mixture_temperature, Some(last.chosen));
+        assert_eq!(calibration.temperature_alone, Some(first.alone.as_ref().unwrap().temperature));
+        for model in models(&simulation) {
+            assert_eq!(model.mixture_temperature, last.chosen);
+        }
+    }
+}
+
 #[test]
 fn every_method_has_a_temperature_that_the_federation_chooses() {
     for method in METHODS {

@@ -14,6 +14,7 @@ use crate::parameters::{Parameters, doubles};
 use crate::wire::{CalibrationScores, Download, SharedMode};
 
 /// Class probabilities, or in a regression means and variances of the standardised targets, of the samples set aside.
+#[derive(Clone)]
 pub(super) enum Predicted {
     Classes(Vec<f64>),
     Values {
@@ -27,7 +28,7 @@ pub(super) enum Predicted {
 impl Client {
     /// Scores the download's candidates on the data that the client set aside. `data` has a division for each mode of the
     /// download, in their order. Modes that set the same samples aside are scored by the average of their predictions,
-    /// others one by one.
+    /// others one by one; temperatures of averages by what two neighbouring modes set aside ([`Candidates`]).
     ///
     /// Cost: the method's epochs of tuning for each mode, and a posterior that all prior variances share most of.
     ///
@@ -43,6 +44,9 @@ impl Client {
         let candidates = download.candidates.as_ref().ok_or(ClientError::NoCandidates)?;
         if data.len() != download.modes.len() {
             return Err(ClientError::OtherModes { found: download.modes.len(), expected: data.len() });
+        }
+        if let Candidates::AverageTemperatures(temperatures) = candidates {
+            return self.score_averages(client, download, kept, data, temperatures);
         }
         let mut scores = vec![CandidateScore::default(); candidates.values().len()];
         let mut samples = 0;
@@ -68,7 +72,7 @@ impl Client {
             }
             for (score, predicted) in scores.iter_mut().zip(&mut average) {
                 predicted.divide(modes.len());
-                self.add_score(score, predicted, data)?;
+                self.add_score(score, predicted, &data.set_aside.targets)?;
             }
         }
         if samples == 0 {
@@ -100,7 +104,7 @@ impl Client {
                     self.predict_prior_variances((client, shared.mode), variances, &tuned, data, &mut rng)?;
                 found.into_iter().map(|one| one.tempered(fixed, self.network.output_size())).collect()
             }
-            Candidates::Temperatures(temperatures) => {
+            Candidates::Temperatures(temperatures) | Candidates::AverageTemperatures(temperatures) => {
                 let parameters = self.with_posterior(client, download, shared.mode, tuned, &start, data)?;
                 let model = self.single_model(client, parameters, data)?;
                 let untempered = self.predicted(&model, data)?;
@@ -108,15 +112,69 @@ impl Client {
                 temperatures.iter().map(|&one| untempered.tempered(one, classes)).collect()
             }
         };
-        // What is set aside is scored: its classes count where it is trained on as well.
-        if let Some(own) = self.own_classes(data, false) {
-            for predicted in &mut all {
-                if let Predicted::Classes(probabilities) = predicted {
-                    own.restrict(probabilities, self.network.output_size());
-                }
+        all.iter_mut().for_each(|predicted| self.restrict_to_trained(predicted, data));
+        Ok(all)
+    }
+
+    /// Where predictions are over a client's own classes: to those it trains on. What is set aside is scored, so its
+    /// classes count where they are trained on as well.
+    fn restrict_to_trained(&self, predicted: &mut Predicted, data: &LocalData) {
+        if let (Some(own), Predicted::Classes(probabilities)) = (self.own_classes(data, false), predicted) {
+            own.restrict(probabilities, self.network.output_size());
+        }
+    }
+
+    /// Scores temperatures of averages: of the average of two neighbouring modes on what both set aside, then the mean of
+    /// both modes' own scores on the same samples under the same temperatures. The modes are as personal models have them,
+    /// with the prior variance and the temperature that were chosen.
+    ///
+    /// Cost: a personal model, its predictions of what is set aside, and a softmax of these for each temperature.
+    fn score_averages(
+        &self,
+        client: usize,
+        download: &Download,
+        kept: Option<&Parameters>,
+        data: &[Arc<LocalData>],
+        temperatures: &[f64],
+    ) -> Result<CalibrationScores, ClientError> {
+        let classes = self.network.output_size();
+        let chosen = Candidates::Temperatures(vec![self.chosen_temperature(download)]);
+        let mut modes: Vec<(&LocalData, Predicted)> = Vec::with_capacity(data.len());
+        for (shared, data) in download.modes.iter().zip(data) {
+            let mut found = self.predict_candidates(client, download, shared, kept, data, &chosen)?;
+            modes.extend(found.pop().map(|predicted| (&**data, predicted)));
+        }
+        let mut averages = vec![CandidateScore::default(); temperatures.len()];
+        let (mut alone, mut samples) = (averages.clone(), 0);
+        for pair in modes.windows(2) {
+            let [(data, first), (next_data, second)] = pair else { continue };
+            let (rows, next_rows) = data.set_aside_by_both(next_data);
+            samples += rows.len();
+            let targets = data.set_aside.select(&rows).targets;
+            let (first, second) = (first.select(&rows, classes), second.select(&next_rows, classes));
+            let mut average = first.clone();
+            average.add(&second);
+            average.divide(2);
+            for (place, &temperature) in temperatures.iter().enumerate() {
+                let add = |score: &mut CandidateScore, predicted: &Predicted| {
+                    let mut tempered = predicted.tempered(temperature, classes);
+                    self.restrict_to_trained(&mut tempered, data);
+                    self.add_score(score, &tempered, &targets)
+                };
+                add(&mut averages[place], &average)?;
+                add(&mut alone[place], &first)?;
+                add(&mut alone[place], &second)?;
             }
         }
-        Ok(all)
+        if samples == 0 {
+            return Err(ClientError::NothingSetAside);
+        }
+        // Of each sample once, as of averages.
+        let halved = alone
+            .into_iter()
+            .map(|CandidateScore { loss, excess }| CandidateScore { loss: 0.5 * loss, excess: 0.5 * excess });
+        averages.extend(halved);
+        Ok(CalibrationScores { round: download.round, client, samples, candidates: averages })
     }
 
     fn predicted(&self, model: &PersonalModel, data: &LocalData) -> Result<Predicted, ClientError> {
@@ -131,14 +189,14 @@ impl Client {
         })
     }
 
-    /// Adds the scores of one mode's predictions.
+    /// Adds the scores of predictions.
     fn add_score(
         &self,
         score: &mut CandidateScore,
         predicted: &Predicted,
-        data: &LocalData,
+        targets: &Targets,
     ) -> Result<(), ClientError> {
-        match (predicted, &data.set_aside.targets) {
+        match (predicted, targets) {
             (Predicted::Classes(probabilities), Targets::Classes(labels)) => {
                 for (row, &label) in probabilities.chunks_exact(self.network.output_size()).zip(labels) {
                     let top = top_class(row);
@@ -194,6 +252,19 @@ impl Predicted {
                     *mean /= count;
                     *variance = *variance / count + (*square / count - mean.powi(2)).max(0.0);
                 }
+            }
+        }
+    }
+
+    /// The predictions of these rows, each of so many outputs.
+    fn select(&self, rows: &[usize], width: usize) -> Self {
+        let select = |values: &[f64]| -> Vec<f64> {
+            rows.iter().flat_map(|&row| &values[row * width..(row + 1) * width]).copied().collect()
+        };
+        match self {
+            Self::Classes(probabilities) => Self::Classes(select(probabilities)),
+            Self::Values { mean, variance, square } => {
+                Self::Values { mean: select(mean), variance: select(variance), square: select(square) }
             }
         }
     }

@@ -11,21 +11,35 @@ use crate::network::{DataId, TrainingData};
 pub enum Division {
     /// None.
     Nothing,
-    /// One of several parts of this share.
+    /// One of several parts of this share. Where a part has [`SHARING`] samples or more, a quarter of them is in the part
+    /// before it as well, and another quarter in the next.
     Part {
-        /// Which, counted from 0: modes with different parts have as few samples in common as can be.
+        /// Which, counted from 0.
         part: usize,
         /// Share of the training data.
         share: f64,
     },
+    /// Of such a part what it has in common with the one before it and the next.
+    Common {
+        /// Which, counted from 0.
+        part: usize,
+        /// How many there are.
+        parts: usize,
+        /// Share of the training data of a part.
+        share: f64,
+    },
 }
 
+/// Fewest samples of a part that has some in common with its neighbours: a quarter of fewer says too little.
+pub(crate) const SHARING: usize = 200;
+
 impl Division {
-    /// The part that is set aside, if any.
-    pub(crate) const fn part(self) -> Option<usize> {
+    /// A number that no other division of the same data has; none where nothing is set aside.
+    pub(crate) const fn key(self) -> Option<usize> {
         match self {
             Self::Nothing => None,
-            Self::Part { part, .. } => Some(part),
+            Self::Part { part, .. } => Some(2 * part),
+            Self::Common { part, .. } => Some(2 * part + 1),
         }
     }
 }
@@ -40,6 +54,8 @@ pub struct LocalData {
     pub held_out: Samples,
     /// What it sets aside until the federation has chosen.
     pub set_aside: Samples,
+    /// Where those samples were among all that are not held out, ascending.
+    set_aside_rows: Vec<usize>,
 }
 
 impl LocalData {
@@ -47,7 +63,7 @@ impl LocalData {
     #[must_use]
     pub fn all(train: Samples) -> Self {
         let (held_out, set_aside) = (train.select(&[]), train.select(&[]));
-        Self { id: DataId::unused(), train, held_out, set_aside }
+        Self { id: DataId::unused(), train, held_out, set_aside, set_aside_rows: Vec::new() }
     }
 
     /// The same under a name that its source gives it.
@@ -81,12 +97,23 @@ impl LocalData {
         };
         let mut order = shuffled(data.train.count, Purpose::Validation);
         order.truncate((data.train.count as f64 * held_out).floor() as usize);
-        data.held_out = cut_off(&mut data.train, order);
-        if let Division::Part { part, share } = division {
+        order.sort_unstable();
+        data.held_out = cut_off(&mut data.train, &order);
+        if division != Division::Nothing {
             let order = shuffled(data.train.count, Purpose::Calibration);
-            data.set_aside = cut_off(&mut data.train, set_aside(&order, part, share));
+            data.set_aside_rows = set_aside(&order, division);
+            data.set_aside = cut_off(&mut data.train, &data.set_aside_rows);
         }
         data
+    }
+
+    /// Which of the samples set aside here are set aside by another division of the same data too: their rows here and
+    /// there.
+    #[must_use]
+    pub fn set_aside_by_both(&self, other: &Self) -> (Vec<usize>, Vec<usize>) {
+        let there = |row: &usize| other.set_aside_rows.binary_search(row).ok();
+        let both = |(here, row): (usize, &usize)| there(row).map(|there| (here, there));
+        self.set_aside_rows.iter().enumerate().filter_map(both).unzip()
     }
 
     /// The bytes of its inputs, which dominate its memory.
@@ -100,25 +127,42 @@ impl LocalData {
 impl PartialEq for LocalData {
     /// Whether the samples are the same, under whatever name.
     fn eq(&self, other: &Self) -> bool {
-        let Self { id: _, train, held_out, set_aside } = self;
+        let Self { id: _, train, held_out, set_aside, set_aside_rows: _ } = self;
         (train, held_out, set_aside) == (&other.train, &other.held_out, &other.set_aside)
     }
 }
 
-/// The samples of a part, of all in a random order: parts follow each other around a circle.
-fn set_aside(order: &[usize], part: usize, share: f64) -> Vec<usize> {
+/// The samples that a division sets aside, ascending, of all in a random order: parts follow each other around a circle.
+fn set_aside(order: &[usize], division: Division) -> Vec<usize> {
     let count = order.len();
-    let size = (count as f64 * share).floor() as usize;
-    (0..size).map(|step| order[(part * size + step) % count]).collect()
+    let size = |share: f64| (count as f64 * share).floor() as usize;
+    let common = |size: usize| if size < SHARING { 0 } else { size / 4 };
+    let places: Vec<usize> = match division {
+        Division::Nothing => Vec::new(),
+        Division::Part { part, share } => {
+            let size = size(share);
+            let first = part * (size - common(size));
+            (first..first + size).collect()
+        }
+        Division::Common { part, parts, share } => {
+            let size = size(share);
+            let (common, first) = (common(size), part * (size - common(size)));
+            let before = first..if part > 0 { first + common } else { first };
+            let next = first + size - if part + 1 < parts { common } else { 0 }..first + size;
+            before.chain(next).collect()
+        }
+    };
+    let mut rows: Vec<usize> = places.into_iter().map(|place| order[place % count]).collect();
+    rows.sort_unstable();
+    rows
 }
 
-/// Cuts these samples off, and returns them in their order.
-fn cut_off(samples: &mut Samples, mut chosen: Vec<usize>) -> Samples {
+/// Cuts these samples (ascending) off.
+fn cut_off(samples: &mut Samples, chosen: &[usize]) -> Samples {
     if chosen.is_empty() {
         return samples.select(&[]);
     }
-    chosen.sort_unstable();
-    let (cut, rest) = samples.split(&chosen);
+    let (cut, rest) = samples.split(chosen);
     *samples = rest;
     cut
 }
@@ -156,14 +200,45 @@ mod tests {
             all.sort_by(f32::total_cmp);
             assert_eq!(all, samples(250).inputs, "every sample once");
         }
-        let distinct: std::collections::BTreeSet<u32> =
-            parts.iter().flat_map(|data| &data.set_aside.inputs).map(|&row| row as u32).collect();
-        assert_eq!(distinct.len(), 250, "five fifths");
+        assert_eq!(distinct(&parts), 250, "five fifths");
+        assert!(parts[0].set_aside_by_both(&parts[1]).0.is_empty(), "too few to have some in common");
+        let common = divided(250, Division::Common { part: 1, parts: 4, share: 0.2 });
+        assert_eq!(common, LocalData::all(samples(250)));
         assert_eq!(part(5), parts[0], "around the circle");
         assert_eq!(divided(250, Division::Nothing), LocalData::all(samples(250)));
         for count in 0..9 {
             let tiny = divided(count, Division::Part { part: 5, share: 0.5 });
             assert_eq!(tiny.train.count + tiny.set_aside.count, count);
         }
+    }
+
+    #[test]
+    fn neighbouring_parts_of_large_clients_have_a_quarter_in_common() {
+        let part = |part| divided(1000, Division::Part { part, share: 0.2 });
+        let common = |part| divided(1000, Division::Common { part, parts: 4, share: 0.2 });
+        let rows = |data: &LocalData, rows: &[usize]| data.set_aside.select(rows).inputs;
+        let (parts, commons): (Vec<_>, Vec<_>) = (0..4).map(|mode| (part(mode), common(mode))).unzip();
+        assert_eq!(distinct(&parts), 200 + 3 * 150);
+        for (mode, data) in commons.iter().enumerate() {
+            let expected = if mode == 0 || mode == 3 { 50 } else { 100 };
+            assert_eq!((data.set_aside.count, data.train.count), (expected, 1000 - expected));
+            assert_eq!(data.set_aside_by_both(&parts[mode]).0.len(), expected, "of what it set aside before");
+        }
+        for mode in 0..3 {
+            let (here, there) = parts[mode].set_aside_by_both(&parts[mode + 1]);
+            let shared = rows(&parts[mode], &here);
+            assert_eq!((here.len(), &rows(&parts[mode + 1], &there)), (50, &shared), "a quarter of each");
+            let (here, _) = commons[mode].set_aside_by_both(&commons[mode + 1]);
+            assert_eq!(rows(&commons[mode], &here), shared, "the same until the end");
+        }
+        assert!(parts[0].set_aside_by_both(&parts[2]).0.is_empty());
+        let divisions =
+            [Division::Part { part: 1, share: 0.2 }, Division::Common { part: 1, parts: 4, share: 0.2 }];
+        assert_ne!(divisions[0].key(), divisions[1].key());
+    }
+
+    fn distinct(parts: &[LocalData]) -> usize {
+        let rows = parts.iter().flat_map(|data| &data.set_aside.inputs).map(|&row| row as u32);
+        rows.collect::<std::collections::BTreeSet<u32>>().len()
     }
 }

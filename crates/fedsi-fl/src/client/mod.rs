@@ -31,6 +31,7 @@ use fedsi_random::{Purpose, SERVER, Streams};
 use rand_distr::{Distribution as _, StandardNormal};
 
 pub use chain::ChainSummary;
+pub(crate) use data::SHARING;
 pub use data::{Division, LocalData};
 pub use error::ClientError;
 pub use model::{PersonalMode, PersonalModel};
@@ -45,7 +46,7 @@ use crate::methods::{MeanField, Phase, Procedure, Uncertainty};
 use crate::network::{ClientNetwork, NativeNetwork};
 use crate::parameters::{Gaussian, HeadSamples, Parameters, SharedParameters};
 use crate::registry::Checked;
-use crate::wire::SharedMode;
+use crate::wire::{Download, SharedMode};
 use posterior::Inference;
 
 /// Smallest standard deviation of regression noise, in units of the standardised targets: a client that fits
@@ -196,11 +197,16 @@ impl Client {
 
     /// How data is divided for a mode, where the download says that some is set aside.
     #[must_use]
-    pub fn division(&self, mode: usize, data_set_aside: bool) -> Division {
-        if !data_set_aside {
-            return Division::Nothing;
+    pub fn division(&self, mode: usize, download: &Download) -> Division {
+        let (modes, share) = (self.procedure.modes, self.set_aside_share);
+        let part = modes.part_set_aside(mode);
+        if download.data_set_aside {
+            Division::Part { part, share }
+        } else if download.common_set_aside {
+            Division::Common { part, parts: modes.count, share }
+        } else {
+            Division::Nothing
         }
-        Division::Part { part: self.procedure.modes.part_set_aside(mode), share: self.set_aside_share }
     }
 
     /// The shared part in its place among the initial parameters, and what the client kept in its own.

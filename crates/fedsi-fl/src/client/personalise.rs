@@ -1,6 +1,5 @@
 //! From the newest shared parts to a client's own model.
 
-use fedsi_data::Task;
 use fedsi_random::{ChaCha8Rng, Purpose};
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -62,20 +61,21 @@ impl Client {
             self.mode(client, parameters, data)
         };
         let modes: Result<Vec<PersonalMode>, ClientError> = download.modes.iter().map(mode).collect();
-        let temperature = match self.temperature {
-            Temperature::Fixed(temperature) => temperature,
-            Temperature::Named(_) => download.calibration.temperature.unwrap_or(1.0),
-        };
-        // Of probabilities: a mixture of Gaussians has its own variance.
-        let mixture_temperature = match self.task {
-            Task::Classification { .. } => download.calibration.mixture_temperature.unwrap_or(1.0),
-            Task::Regression { .. } => 1.0,
-        };
+        let temperature = self.chosen_temperature(download);
+        let mixture_temperature = download.calibration.average_temperature(self.task);
         let modes = modes?;
         let parameters: Vec<&Parameters> = modes.iter().map(|mode| &mode.parameters).collect();
         let strangeness = self.fit_strangeness(&parameters, data)?;
         let (draws, own_classes) = (self.draws(), self.own_classes(data, true));
         Ok(PersonalModel { client, modes, draws, temperature, mixture_temperature, own_classes, strangeness })
+    }
+
+    /// What every mode's logits are divided by: what is given, or what the federation has chosen.
+    pub(super) fn chosen_temperature(&self, download: &Download) -> f64 {
+        match self.temperature {
+            Temperature::Fixed(temperature) => temperature,
+            Temperature::Named(_) => download.calibration.temperature.unwrap_or(1.0),
+        }
     }
 
     /// A mode's tuned parameters with the posterior of a personal model around them, where the method infers one.

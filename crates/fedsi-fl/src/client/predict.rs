@@ -178,8 +178,9 @@ impl Client {
             return Ok((means.swap_remove(0), variance));
         }
         let (mean, between) = moments_over(&means);
-        let count = means.len() as f64;
-        variance.iter_mut().zip(between).for_each(|(sum, between)| *sum = *sum / count + between);
+        let (count, temperature) = (means.len() as f64, model.mixture_temperature);
+        let whole = |(sum, between): (&mut f64, f64)| *sum = temperature * (*sum / count + between);
+        variance.iter_mut().zip(between).for_each(whole);
         Ok((mean, variance))
     }
 

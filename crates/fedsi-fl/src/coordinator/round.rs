@@ -232,14 +232,16 @@ impl Coordinator {
         }
     }
 
-    /// In the round where that is due, chooses what the federation chooses on what `participants` set aside; from the
-    /// next round on they train on that data as well.
+    /// In the rounds where that is due, chooses what the federation chooses on what clients set aside: `participants`, or at
+    /// the end those who were asked before. From the next round on they train on that data as well.
     fn calibrate(
         &mut self,
         participants: &[usize],
         bytes: &mut Traffic,
     ) -> Result<Vec<CalibrationChoice>, SimulationError> {
         let mut choices = Vec::new();
+        let asked = self.server.calibration_participants();
+        let participants = asked.as_deref().unwrap_or(participants);
         while let Some(download) = self.server.calibration_download() {
             let round = download.round;
             let what = download.candidates.as_ref().map_or("", Candidates::name);
@@ -280,6 +282,9 @@ impl Coordinator {
                     .is_some_and(|next| next.candidates.as_ref().map(Candidates::name) == Some(what)) =>
                 {
                     tracing::info!(round, "no {what} that was tried is best: more are tried");
+                }
+                None if matches!(download.candidates, Some(Candidates::AverageTemperatures(_))) => {
+                    tracing::warn!(round, "nobody asked could say which {what} is best: it stays as it is");
                 }
                 None => {
                     tracing::warn!(

@@ -79,8 +79,7 @@ impl Worker {
         {
             return Err(ClientError::UnknownMode { mode: other.mode, modes });
         }
-        let aside = download.data_set_aside;
-        let data_of = |mode: usize| self.data(client, clients.division(mode, aside));
+        let data_of = |mode: usize| self.data(client, clients.division(mode, &download));
         let first = download.modes.first().map_or(0, |shared| shared.mode);
         match work {
             Work::Train => {
@@ -129,13 +128,13 @@ impl Worker {
     fn data(&self, client: usize, division: Division) -> Arc<LocalData> {
         // Locked for moments only, by code that does not panic: a poisoned lock still guards sound data.
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(data) = cache().get(client, division.part()) {
+        if let Some(data) = cache().get(client, division.key()) {
             return data;
         }
         let samples = self.federation.samples(client, Split::Train);
-        let id = DataId::of_client(self.source, client, division.part());
+        let id = DataId::of_client(self.source, client, division.key());
         let data = Arc::new(self.client.divide(client, samples, division).named(id));
-        cache().put(client, division.part(), Arc::clone(&data));
+        cache().put(client, division.key(), Arc::clone(&data));
         data
     }
 }

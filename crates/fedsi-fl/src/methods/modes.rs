@@ -47,6 +47,12 @@ impl Modes {
     pub const fn part_set_aside(&self, mode: usize) -> usize {
         if self.common_rounds > 0 { 0 } else { mode }
     }
+
+    /// Whether modes set different samples aside, so that a mode's choice is not the average's.
+    #[must_use]
+    pub const fn are_set_apart(&self) -> bool {
+        self.count > 1 && self.common_rounds == 0
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +74,6 @@ mod tests {
         assert!((1..=4).all(|round| !three.are_common_after(round) && !Modes::ONE.are_common_after(round)));
         assert_eq!([0, 2].map(|mode| three.part_set_aside(mode)), [0, 2]);
         assert_eq!([0, 1].map(|mode| common.part_set_aside(mode)), [0, 0]);
+        assert_eq!([three, common, Modes::ONE].map(|modes| modes.are_set_apart()), [true, false, false]);
     }
 }

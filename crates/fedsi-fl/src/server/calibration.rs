@@ -12,8 +12,9 @@
 //! first or last, the server asks again about a grid that reaches further.
 //!
 //! Where the modes of a mixture set the same samples aside, their average is what is scored. Where each sets others aside,
-//! there are more samples, but each mode is scored by itself, and the average of well-calibrated modes is too unsure: it is
-//! sharpened, the more the harder the data is: [`AVERAGING`].
+//! there are more samples, but each mode is scored by itself, and the average of well-calibrated modes is too unsure. By how
+//! much is measured where clients have samples enough ([`average`]). Where they do not it is sharpened by a rule, the more the
+//! harder the data is: [`AVERAGING`].
 //!
 //! It costs one round's worth of tuning and posteriors, and an upload of a few numbers. Test data is not touched.
 
@@ -22,6 +23,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::admission::MAX_SAMPLES;
+use super::average;
 use super::estimate::{Pooled, Prior, combined, jackknife, positions};
 use super::exclusion::{Exclusion, LeftOut};
 use crate::calibration::Candidates;
@@ -52,7 +54,7 @@ const AVERAGING_TEMPERED: f64 = 0.07;
 const HARDEST: f64 = 2.0;
 
 /// Half the width of a 95% interval in standard errors.
-const INTERVAL: f64 = 1.96;
+pub(super) const INTERVAL: f64 = 1.96;
 
 /// One line of the record of the round that chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +79,20 @@ pub struct CalibrationChoice {
     pub interval: Option<[f64; 2]>,
     /// The temperature of the average over modes that were scored one by one.
     pub mixture_temperature: Option<f64>,
+    /// Where averages over two modes were scored: the same samples under each mode by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<ScoresAlone>,
+}
+
+/// What modes by themselves score on the samples on which their averages were scored, under the same temperatures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoresAlone {
+    /// Mean negative log likelihood.
+    pub nll: Vec<f64>,
+    /// Mean confidence less accuracy.
+    pub excess_confidence: Vec<f64>,
+    /// The temperature that is best for them.
+    pub temperature: f64,
 }
 
 /// A search in progress: what is chosen, around which value, and how often the grid was moved.
@@ -87,6 +103,8 @@ pub(super) struct Search {
     typical: f64,
     centre: f64,
     grids: usize,
+    /// Of averages, at the end: the temperature that was best for modes alone when they were chosen.
+    before: Option<f64>,
 }
 
 /// What a search is for.
@@ -94,6 +112,8 @@ pub(super) struct Search {
 pub(super) enum SearchKind {
     PriorVariance,
     Temperature,
+    /// Of averages over modes.
+    AverageTemperature,
 }
 
 /// What became of a search.
@@ -107,12 +127,19 @@ pub(super) enum SearchOutcome {
 impl Search {
     /// A search around a typical prior variance.
     pub(super) const fn prior_variance(typical: f64, modes: Modes) -> Self {
-        Self { kind: SearchKind::PriorVariance, modes, typical, centre: typical, grids: 1 }
+        Self { kind: SearchKind::PriorVariance, modes, typical, centre: typical, grids: 1, before: None }
     }
 
     /// A search around the temperature 1.
     pub(super) const fn temperature(modes: Modes) -> Self {
-        Self { kind: SearchKind::Temperature, modes, typical: 1.0, centre: 1.0, grids: 1 }
+        Self { kind: SearchKind::Temperature, modes, typical: 1.0, centre: 1.0, grids: 1, before: None }
+    }
+
+    /// A search for the temperature of the average over modes; at the end of training with the one that was best for modes
+    /// alone when they were chosen.
+    pub(super) const fn average_temperature(modes: Modes, before: Option<f64>) -> Self {
+        let kind = SearchKind::AverageTemperature;
+        Self { kind, modes, typical: 1.0, centre: 1.0, grids: 1, before }
     }
 
     /// A weak prior on the logarithm: of prior variances around the typical one; of temperatures around 1, and less wide
@@ -121,6 +148,7 @@ impl Search {
         match self.kind {
             SearchKind::PriorVariance => Prior { centre: self.typical.ln(), below: 3.0, above: 3.0 },
             SearchKind::Temperature => Prior { centre: 0.0, below: 0.5, above: 1.5 },
+            SearchKind::AverageTemperature => average::PRIOR,
         }
     }
 
@@ -129,7 +157,7 @@ impl Search {
         let hardness = AVERAGING * nll.clamp(0.0, HARDEST);
         match self.kind {
             SearchKind::PriorVariance => hardness,
-            SearchKind::Temperature => AVERAGING_TEMPERED + hardness,
+            SearchKind::Temperature | SearchKind::AverageTemperature => AVERAGING_TEMPERED + hardness,
         }
     }
 
@@ -152,6 +180,7 @@ impl Search {
             SearchKind::Temperature => {
                 Candidates::Temperatures(grid(0.14 * self.centre, 10.0 * self.centre, 32).collect())
             }
+            SearchKind::AverageTemperature => Candidates::AverageTemperatures(grid(0.25, 4.0, 40).collect()),
         }
     }
 
@@ -160,6 +189,10 @@ impl Search {
         let candidates = self.candidates();
         let values = candidates.values();
         let positions = positions(values);
+        if self.kind == SearchKind::AverageTemperature {
+            let choice = average::conclude(&candidates, self.modes.count, self.before, reports);
+            return choice.map(SearchOutcome::Chosen);
+        }
         let prior = self.prior();
         let plain = Pooled::of(values.len(), reports.iter().copied())?;
         let (samples, nll) = (plain.samples, plain.means(|score| score.loss));
@@ -177,9 +210,10 @@ impl Search {
         let interval = jackknife(&positions, prior, reports)
             .map(|error| [position - INTERVAL * error, position + INTERVAL * error].map(value));
         let Modes { count, .. } = self.modes;
-        let scored_alone = count > 1 && self.modes.part_set_aside(1) != self.modes.part_set_aside(0);
-        let mixture_temperature =
-            scored_alone.then(|| (-self.averaging(nll[best]) * (1.0 - 1.0 / count as f64)).exp());
+        let mixture_temperature = self
+            .modes
+            .are_set_apart()
+            .then(|| (-self.averaging(nll[best]) * (1.0 - 1.0 / count as f64)).exp());
         let chosen = value(position);
         if best + 1 == values.len() || below {
             tracing::warn!(
@@ -198,6 +232,7 @@ impl Search {
             chosen,
             interval,
             mixture_temperature,
+            alone: None,
         }))
     }
 }

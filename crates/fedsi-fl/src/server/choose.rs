@@ -4,6 +4,7 @@ use super::Server;
 use super::calibration::{self, CalibrationChoice, Search, SearchKind, SearchOutcome};
 use super::exclusion::LeftOut;
 use crate::calibration::Calibration;
+use crate::client::SHARING;
 use crate::methods::Modes;
 use crate::wire::{CalibrationScores, Download};
 
@@ -12,6 +13,8 @@ use crate::wire::{CalibrationScores, Download};
 pub struct Choices {
     /// After which round.
     pub after: u64,
+    /// The last round.
+    pub last: u64,
     /// The prior variance of personal posteriors: the typical one, where the search starts.
     pub prior_variance: Option<f64>,
     /// The temperature.
@@ -26,7 +29,27 @@ impl Server {
     #[must_use]
     pub fn calibration_download(&self) -> Option<Download> {
         let candidates = self.searches.front()?.candidates();
-        Some(Download { data_set_aside: true, candidates: Some(candidates), ..self.personal_download() })
+        let is_end = self.is_end();
+        Some(Download {
+            data_set_aside: !is_end,
+            common_set_aside: is_end,
+            candidates: Some(candidates),
+            ..self.personal_download()
+        })
+    }
+
+    /// Who is asked, where it is not the participants of this round: at the end those of the round in which the federation
+    /// chose, since what is measured is how their answers have changed.
+    #[must_use]
+    pub fn calibration_participants(&self) -> Option<Vec<usize>> {
+        let choices = self.settings.choices.filter(|_| self.is_end())?;
+        Some(self.participants_of(choices.after))
+    }
+
+    /// Whether all rounds are over, and the federation has chosen before the last.
+    fn is_end(&self) -> bool {
+        let round = self.state.round;
+        self.settings.choices.is_some_and(|choices| round >= choices.last && choices.after < choices.last)
     }
 
     /// Chooses by what participants (ascending) found of the candidates they were sent. There is no choice where nobody
@@ -38,9 +61,12 @@ impl Server {
         scores: &[CalibrationScores],
     ) -> (Option<CalibrationChoice>, Vec<LeftOut>) {
         let Some(search) = self.searches.pop_front() else { return (None, Vec::new()) };
-        let candidates = search.candidates().values().len();
-        let (usable, left_out) = calibration::admit(candidates, self.state.round, participants, scores);
-        let kind = search.kind();
+        let expected = search.candidates().scores();
+        let (usable, left_out) = calibration::admit(expected, self.state.round, participants, scores);
+        let (kind, modes) = (search.kind(), self.settings.modes);
+        let have_common = |report: &&CalibrationScores| report.samples >= modes.count * SHARING;
+        let averages_are_asked =
+            modes.are_set_apart() && kind != SearchKind::AverageTemperature && usable.iter().any(have_common);
         let choice = match search.conclude(&usable) {
             Some(SearchOutcome::Chosen(choice)) => choice,
             Some(SearchOutcome::Again(search)) => {
@@ -53,9 +79,20 @@ impl Server {
         match kind {
             SearchKind::PriorVariance => calibration.prior_variance = Some(choice.chosen),
             SearchKind::Temperature => calibration.temperature = Some(choice.chosen),
+            SearchKind::AverageTemperature => {
+                calibration.mixture_temperature = Some(choice.chosen);
+                let alone = choice.alone.as_ref().map(|alone| alone.temperature);
+                calibration.temperature_alone = calibration.temperature_alone.or(alone);
+            }
         }
         // What the first search says of averages holds: it knows whether posteriors calibrate the modes.
         calibration.mixture_temperature = calibration.mixture_temperature.or(choice.mixture_temperature);
+        if averages_are_asked
+            && !self.searches.iter().any(|next| next.kind() == SearchKind::AverageTemperature)
+        {
+            // After what calibrates each mode.
+            self.searches.push_back(Search::average_temperature(modes, None));
+        }
         (Some(choice), left_out)
     }
 }

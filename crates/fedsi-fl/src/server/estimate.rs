@@ -1,5 +1,7 @@
 //! From what clients report of candidates to one estimate and its error.
 
+use std::ops::Range;
+
 use crate::calibration::CandidateScore;
 use crate::wire::CalibrationScores;
 
@@ -22,10 +24,19 @@ pub(super) struct Pooled {
 
 impl Pooled {
     pub(super) fn of<'a>(count: usize, reports: impl Iterator<Item = &'a CalibrationScores>) -> Option<Self> {
-        let mut pooled = Self { samples: 0, scores: vec![CandidateScore::default(); count] };
+        Self::of_part(0..count, reports)
+    }
+
+    /// The same of a part of what each report has; the reports were admitted as having as much.
+    pub(super) fn of_part<'a>(
+        part: Range<usize>,
+        reports: impl Iterator<Item = &'a CalibrationScores>,
+    ) -> Option<Self> {
+        let mut pooled = Self { samples: 0, scores: vec![CandidateScore::default(); part.len()] };
         for report in reports {
             pooled.samples += report.samples;
-            for (sum, score) in pooled.scores.iter_mut().zip(&report.candidates) {
+            let found = report.candidates.iter().skip(part.start);
+            for (sum, score) in pooled.scores.iter_mut().zip(found) {
                 sum.loss += score.loss;
                 sum.excess += score.excess;
             }
@@ -80,18 +91,27 @@ pub(super) fn combined(by_likelihood: f64, by_confidence: Option<f64>) -> f64 {
     by_confidence.map_or(by_likelihood, |by_confidence| f64::midpoint(by_likelihood, by_confidence))
 }
 
-/// The standard error of the choice over clients: each is left out once.
+/// The standard error of the choice over clients.
 pub(super) fn jackknife(positions: &[f64], prior: Prior, reports: &[&CalibrationScores]) -> Option<f64> {
+    deviation_of_jackknife(reports, |reports| {
+        let pooled = Pooled::of(positions.len(), reports.iter().copied())?.with_prior(positions, prior);
+        let (by_likelihood, by_confidence) = pooled.estimates(positions)?;
+        Some(combined(by_likelihood, by_confidence))
+    })
+}
+
+/// The standard error over clients of what an estimate makes of their reports: each is left out once. None of fewer than two.
+pub(super) fn deviation_of_jackknife(
+    reports: &[&CalibrationScores],
+    estimate: impl Fn(&[&CalibrationScores]) -> Option<f64>,
+) -> Option<f64> {
     let clients = reports.len();
     if clients < 2 {
         return None;
     }
     let without = |left_out: usize| {
-        let others = reports.iter().enumerate().filter(|(place, _)| *place != left_out);
-        let pooled = Pooled::of(positions.len(), others.map(|(_, report)| *report))?;
-        let pooled = pooled.with_prior(positions, prior);
-        let (by_likelihood, by_confidence) = pooled.estimates(positions)?;
-        Some(combined(by_likelihood, by_confidence))
+        let (before, after) = (&reports[..left_out], &reports[left_out + 1..]);
+        estimate(&[before, after].concat())
     };
     let estimates: Option<Vec<f64>> = (0..clients).map(without).collect();
     let estimates = estimates?;
@@ -102,7 +122,7 @@ pub(super) fn jackknife(positions: &[f64], prior: Prior, reports: &[&Calibration
 
 /// Where a parabola through the best candidate and its neighbours is lowest. Losses on a few hundred samples are flat and
 /// noisy: between candidates it does not jump.
-fn minimum(positions: &[f64], losses: &[f64], best: usize) -> f64 {
+pub(super) fn minimum(positions: &[f64], losses: &[f64], best: usize) -> f64 {
     if best == 0 || best + 1 >= positions.len() {
         return positions[best];
     }

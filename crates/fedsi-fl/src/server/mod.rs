@@ -3,6 +3,7 @@
 
 mod admission;
 mod aggregate;
+mod average;
 mod calibration;
 mod choose;
 mod error;
@@ -21,7 +22,7 @@ use fedsi_random::{Purpose, SERVER, SecretKey, Streams};
 
 pub use admission::{Admission, RoundRequest};
 pub use aggregate::Aggregation;
-pub use calibration::{CalibrationChoice, calibration_round};
+pub use calibration::{CalibrationChoice, ScoresAlone, calibration_round};
 pub use choose::Choices;
 pub use error::ServerError;
 pub use exclusion::{Exclusion, LeftOut};
@@ -254,7 +255,11 @@ impl Server {
     /// fewer than expected, or none.
     #[must_use]
     pub fn participants(&self) -> Vec<usize> {
-        let (round, novel) = (self.state.round + 1, &self.settings.novel_clients);
+        self.participants_of(self.state.round + 1)
+    }
+
+    fn participants_of(&self, round: u64) -> Vec<usize> {
+        let novel = &self.settings.novel_clients;
         let training = self.settings.clients - novel.len();
         let drawn = match (&self.settings.privacy, &self.state.privacy_key, self.settings.participation) {
             (Some(privacy), Some(key), _) => privacy.mechanism.participants(key, round, training),
@@ -285,6 +290,7 @@ impl Server {
         Download {
             variances_wanted: self.variances_wanted(),
             data_set_aside: self.data_is_set_aside(),
+            common_set_aside: self.common_is_set_aside(),
             calibration: self.state.calibration,
             ..Download::of_modes(self.state.round + 1, vec![SharedMode { mode, shared }])
         }
@@ -317,6 +323,7 @@ impl Server {
         let modes = modes.map(|(mode, shared)| SharedMode { mode, shared: Arc::clone(shared) }).collect();
         Download {
             data_set_aside: self.data_is_set_aside(),
+            common_set_aside: self.common_is_set_aside(),
             calibration: self.state.calibration,
             ..Download::of_modes(self.state.round, modes)
         }
@@ -338,6 +345,13 @@ impl Server {
     /// Whether clients still set data aside, by which the federation will choose.
     fn data_is_set_aside(&self) -> bool {
         self.settings.choices.is_some_and(|choices| self.state.round < choices.after)
+    }
+
+    /// Whether clients, after that, still set aside what neighbouring modes have in common.
+    fn common_is_set_aside(&self) -> bool {
+        let measured = self.state.calibration.temperature_alone.is_some();
+        let is_between = |choices: Choices| (choices.after..choices.last).contains(&self.state.round);
+        measured && self.settings.choices.is_some_and(is_between)
     }
 
     /// Completes the round with the updates that can be used; `participants` (ascending) were asked, and `missing` says
@@ -415,8 +429,15 @@ impl Server {
 
     /// What is to be chosen between this round and the next, less what was.
     fn due_searches(&self) -> VecDeque<Search> {
-        let due = self.settings.choices.filter(|choices| choices.after == self.state.round);
-        due.map(|choices| choices.searches(self.state.calibration).collect()).unwrap_or_default()
+        let Some(choices) = self.settings.choices else { return VecDeque::new() };
+        if choices.after == self.state.round {
+            return choices.searches(self.state.calibration).collect();
+        }
+        let before = self.state.calibration.temperature_alone.filter(|_| choices.last == self.state.round);
+        before
+            .map(|before| Search::average_temperature(self.settings.modes, Some(before)))
+            .into_iter()
+            .collect()
     }
 }
 

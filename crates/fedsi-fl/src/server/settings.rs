@@ -42,7 +42,14 @@ pub(super) fn choices(config: &Config, procedure: &Procedure) -> Option<Choices>
     let temperature = config.calibration.temperature == Temperature::AUTO;
     let after = calibration_round(config.rounds);
     let modes = procedure.modes;
-    (temperature || prior_variance.is_some()).then_some(Choices { after, prior_variance, temperature, modes })
+    let last = config.rounds as u64;
+    (temperature || prior_variance.is_some()).then_some(Choices {
+        after,
+        last,
+        prior_variance,
+        temperature,
+        modes,
+    })
 }
 
 impl Config {

@@ -30,6 +30,8 @@ pub struct Download {
     pub variances_wanted: bool,
     /// Whether the client does not train on a share of its data, by which the federation will choose something.
     pub data_set_aside: bool,
+    /// Whether, of that share, it does not train on what neighbouring modes have in common.
+    pub common_set_aside: bool,
     /// What the federation has chosen.
     pub calibration: Calibration,
     /// Values that the client is to score on the data it set aside; none but where the federation chooses.
@@ -51,9 +53,16 @@ struct Content {
     modes: Vec<usize>,
     variances_wanted: bool,
     data_set_aside: bool,
+    #[serde(default, skip_serializing_if = "is_no")]
+    common_set_aside: bool,
     calibration: Calibration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     candidates: Option<Candidates>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 impl Download {
@@ -71,6 +80,7 @@ impl Download {
             modes,
             variances_wanted: false,
             data_set_aside: false,
+            common_set_aside: false,
             calibration: Calibration::default(),
             candidates: None,
         }
@@ -82,6 +92,7 @@ impl Download {
             modes: self.modes.iter().map(|one| one.mode).collect(),
             variances_wanted: self.variances_wanted,
             data_set_aside: self.data_set_aside,
+            common_set_aside: self.common_set_aside,
             calibration: self.calibration,
             candidates: self.candidates.clone(),
         }
@@ -128,7 +139,15 @@ impl Download {
     /// Bytes that are not such a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (content, file) = header::decode::<Content>(KIND, bytes)?;
-        let Content { round, modes, variances_wanted, data_set_aside, calibration, candidates } = content;
+        let Content {
+            round,
+            modes,
+            variances_wanted,
+            data_set_aside,
+            common_set_aside,
+            calibration,
+            candidates,
+        } = content;
         if !calibration.is_sound() || !candidates.as_ref().is_none_or(Candidates::are_sound) {
             return Err(WireError::Incomplete(
                 "a prior variance or temperature is not a finite number above 0",
@@ -152,6 +171,6 @@ impl Download {
             SharedMode { mode, shared: Arc::new(shared) }
         };
         let modes = modes.into_iter().enumerate().map(part).collect();
-        Ok(Self { round, modes, variances_wanted, data_set_aside, calibration, candidates })
+        Ok(Self { round, modes, variances_wanted, data_set_aside, common_set_aside, calibration, candidates })
     }
 }

@@ -66,10 +66,23 @@ proptest! {
         values in proptest::option::of(vec(1e-300..1e300_f64, 0..20)),
     ) {
         let modes = modes.into_iter().map(|mode| SharedMode { mode, shared: Arc::new(shared.clone()) }).collect();
-        let calibration = Calibration { prior_variance, temperature, mixture_temperature: temperature };
-        let candidates = values.map(Candidates::Temperatures);
-        let download =
-            Download { round, modes, variances_wanted, data_set_aside, calibration, candidates };
+        let calibration = Calibration {
+            prior_variance,
+            temperature,
+            mixture_temperature: temperature,
+            temperature_alone: prior_variance,
+        };
+        let candidates =
+            values.map(if variances_wanted { Candidates::Temperatures } else { Candidates::AverageTemperatures });
+        let download = Download {
+            round,
+            modes,
+            variances_wanted,
+            data_set_aside,
+            common_set_aside: !data_set_aside,
+            calibration,
+            candidates,
+        };
         let bytes = download.encode().unwrap();
         prop_assert_eq!(bytes.len(), download.encoded_len());
         prop_assert_eq!(Download::decode(&bytes).unwrap(), download);

@@ -95,7 +95,8 @@ fn log_id(simulation: &Simulation, run: &str) -> String {
         let values = shared.values().iter().chain(shared.variance().into_iter().flatten());
         values.for_each(|value| hash.update(value.to_le_bytes()));
     }
-    let Calibration { prior_variance, temperature, mixture_temperature } = server.calibration();
+    let Calibration { prior_variance, temperature, mixture_temperature, temperature_alone: _ } =
+        server.calibration();
     for chosen in [prior_variance, temperature, mixture_temperature] {
         hash.update(chosen.unwrap_or(f64::NAN).to_le_bytes());
     }

@@ -48,6 +48,9 @@ impl Calibration {
     }
 }
 
+/// Fewest samples of a part that has some in common with its neighbours: a quarter of fewer says too little.
+pub(crate) const SHARING: usize = 200;
+
 /// Most candidates that a client scores at once.
 const MAX_CANDIDATES: usize = 256;
 
@@ -119,5 +122,21 @@ impl CandidateScore {
     #[must_use]
     pub fn is_within(&self, largest: f64) -> bool {
         self.loss.abs() <= largest && self.excess.abs() <= largest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_for_averages_is_of_classes_and_a_measurement_of_all() {
+        let (classes, values) = (Task::Classification { classes: 3 }, Task::Regression { outputs: 1 });
+        let rule = Calibration { mixture_temperature: Some(0.9), ..Calibration::default() };
+        assert_eq!([classes, values].map(|task| rule.average_temperature(task)), [0.9, 1.0]);
+        let measured = Calibration { temperature_alone: Some(1.1), ..rule };
+        assert_eq!([classes, values].map(|task| measured.average_temperature(task)), [0.9, 0.9]);
+        assert!(measured.is_sound() && !Calibration { temperature_alone: Some(0.0), ..rule }.is_sound());
+        assert_eq!(Candidates::AverageTemperatures(vec![0.5, 1.0]).scores(), 4);
     }
 }

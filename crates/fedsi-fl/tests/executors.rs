@@ -260,7 +260,7 @@ fn a_federation_of_messages_alone_is_the_simulated_one() {
     // Clients that are large enough for the effect of averages to be measured, at the end once more.
     let large = || Arc::new(Clouds { clients: 4, samples: 1000, broken: None });
     let mut config = Config { rounds: ROUNDS, ..config("fedsi", 3) };
-    (config.fedsi.modes, config.training.epochs) = (ModesSetting::Fixed(2), 1);
+    (config.fedsi.modes, config.training.epochs) = (ModesSetting::Fixed(3), 1);
     let config = config.check().unwrap();
     let simulated = finals(Simulation::new(&config, large()).unwrap());
     assert!(simulated.0.calibration.temperature_alone.is_some(), "measured");

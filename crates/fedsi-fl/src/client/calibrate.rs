@@ -137,6 +137,11 @@ impl Client {
         data: &[Arc<LocalData>],
         temperatures: &[f64],
     ) -> Result<CalibrationScores, ClientError> {
+        let common: Vec<_> = data.windows(2).map(|pair| pair[0].set_aside_by_both(&pair[1])).collect();
+        let samples = common.iter().map(|(rows, _)| rows.len()).sum();
+        if samples == 0 {
+            return Err(ClientError::NothingSetAside);
+        }
         let classes = self.network.output_size();
         let chosen = Candidates::Temperatures(vec![self.chosen_temperature(download)]);
         let mut modes: Vec<(&LocalData, Predicted)> = Vec::with_capacity(data.len());
@@ -145,29 +150,26 @@ impl Client {
             modes.extend(found.pop().map(|predicted| (&**data, predicted)));
         }
         let mut averages = vec![CandidateScore::default(); temperatures.len()];
-        let (mut alone, mut samples) = (averages.clone(), 0);
-        for pair in modes.windows(2) {
-            let [(data, first), (next_data, second)] = pair else { continue };
-            let (rows, next_rows) = data.set_aside_by_both(next_data);
-            samples += rows.len();
-            let targets = data.set_aside.select(&rows).targets;
-            let (first, second) = (first.select(&rows, classes), second.select(&next_rows, classes));
+        let mut alone = averages.clone();
+        for (pair, (rows, next_rows)) in modes.windows(2).zip(&common) {
+            let [(data, first), (_, second)] = pair else { continue };
+            let targets = data.set_aside.select(rows).targets;
+            let (first, second) = (first.select(rows, classes), second.select(next_rows, classes));
             let mut average = first.clone();
             average.add(&second);
             average.divide(2);
             for (place, &temperature) in temperatures.iter().enumerate() {
                 let add = |score: &mut CandidateScore, predicted: &Predicted| {
                     let mut tempered = predicted.tempered(temperature, classes);
-                    self.restrict_to_trained(&mut tempered, data);
+                    if self.is_over_own_classes {
+                        tempered.keep_zeros_of(predicted);
+                    }
                     self.add_score(score, &tempered, &targets)
                 };
                 add(&mut averages[place], &average)?;
                 add(&mut alone[place], &first)?;
                 add(&mut alone[place], &second)?;
             }
-        }
-        if samples == 0 {
-            return Err(ClientError::NothingSetAside);
         }
         // Of each sample once, as of averages.
         let halved = alone
@@ -256,6 +258,18 @@ impl Predicted {
         }
     }
 
+    /// Makes the probabilities 0 that are 0 in these predictions, whose temperature was changed: a logarithm has a smallest
+    /// value.
+    fn keep_zeros_of(&mut self, before: &Self) {
+        if let (Self::Classes(probabilities), Self::Classes(before)) = (self, before) {
+            for (probability, before) in probabilities.iter_mut().zip(before) {
+                if *before <= 0.0 {
+                    *probability = 0.0;
+                }
+            }
+        }
+    }
+
     /// The predictions of these rows, each of so many outputs.
     fn select(&self, rows: &[usize], width: usize) -> Self {
         let select = |values: &[f64]| -> Vec<f64> {
@@ -311,5 +325,12 @@ mod tests {
         let Predicted::Values { mean, variance, .. } = values else { panic!("values stay values") };
         assert!((mean[0] - 2.0).abs() < 1e-12 && (variance[0] - 2.0).abs() < 1e-12, "1 within, 1 between");
         assert_eq!(top_class(&[0.2, 0.4, 0.4]), 1, "ties: the first");
+        let own = Predicted::Classes(vec![0.9, 0.1, 0.0]);
+        let mut hot = own.tempered(4.0, 3);
+        hot.keep_zeros_of(&own);
+        let Predicted::Classes(found) = hot else { panic!("classes stay classes") };
+        assert!(found[2] <= 0.0 && found[1] > 0.3, "{found:?}");
+        let Predicted::Classes(last) = own.select(&[0], 3) else { panic!("classes stay classes") };
+        assert_eq!(last, [0.9, 0.1, 0.0]);
     }
 }

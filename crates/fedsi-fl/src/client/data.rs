@@ -4,6 +4,7 @@ use fedsi_data::{Samples, Targets};
 use fedsi_random::{Purpose, Streams};
 use rand::seq::SliceRandom as _;
 
+use crate::calibration::SHARING;
 use crate::network::{DataId, TrainingData};
 
 /// Which part of its training data a client sets aside until the federation has chosen.
@@ -11,7 +12,7 @@ use crate::network::{DataId, TrainingData};
 pub enum Division {
     /// None.
     Nothing,
-    /// One of several parts of this share. Where a part has [`SHARING`] samples or more, a quarter of them is in the part
+    /// One of several parts of this share. Where a part has 200 samples or more, a quarter of them is in the part
     /// before it as well, and another quarter in the next.
     Part {
         /// Which, counted from 0.
@@ -29,9 +30,6 @@ pub enum Division {
         share: f64,
     },
 }
-
-/// Fewest samples of a part that has some in common with its neighbours: a quarter of fewer says too little.
-pub(crate) const SHARING: usize = 200;
 
 impl Division {
     /// A number that no other division of the same data has; none where nothing is set aside.

@@ -31,7 +31,6 @@ use fedsi_random::{Purpose, SERVER, Streams};
 use rand_distr::{Distribution as _, StandardNormal};
 
 pub use chain::ChainSummary;
-pub(crate) use data::SHARING;
 pub use data::{Division, LocalData};
 pub use error::ClientError;
 pub use model::{PersonalMode, PersonalModel};

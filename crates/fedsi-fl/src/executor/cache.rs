@@ -12,7 +12,7 @@ pub(crate) const CACHE_BYTES: usize = 192 << 20;
 /// The data of the clients seen last. Memory follows participants: with many clients the least recent make room.
 #[derive(Debug)]
 pub(super) struct DataCache {
-    /// By client and the part that it sets aside, if any.
+    /// By client and the key of the division of its data.
     entries: LruCache<(usize, Option<usize>), Arc<LocalData>>,
     bytes: usize,
     most_bytes: usize,
@@ -30,17 +30,17 @@ impl DataCache {
         Self { entries: LruCache::unbounded(), bytes: 0, most_bytes }
     }
 
-    pub(super) fn get(&mut self, client: usize, part: Option<usize>) -> Option<Arc<LocalData>> {
-        self.entries.get(&(client, part)).map(Arc::clone)
+    pub(super) fn get(&mut self, client: usize, division: Option<usize>) -> Option<Arc<LocalData>> {
+        self.entries.get(&(client, division)).map(Arc::clone)
     }
 
-    pub(super) fn put(&mut self, client: usize, part: Option<usize>, data: Arc<LocalData>) {
+    pub(super) fn put(&mut self, client: usize, division: Option<usize>, data: Arc<LocalData>) {
         let size = data.input_bytes();
         if size > self.most_bytes {
             return;
         }
         self.bytes += size;
-        if let Some(replaced) = self.entries.put((client, part), data) {
+        if let Some(replaced) = self.entries.put((client, division), data) {
             self.bytes -= replaced.input_bytes();
         }
         while self.bytes > self.most_bytes {

@@ -157,21 +157,21 @@ pub enum TrainingError {
 pub struct DataId {
     /// Who made the samples.
     source: u64,
-    /// Which of them: a client, and the part that it sets aside.
+    /// Which of them: a client, and what it sets aside.
     client: usize,
-    part: Option<usize>,
+    division: Option<usize>,
 }
 
 impl DataId {
     /// Samples of which nothing is known but that they are no others.
     #[must_use]
     pub fn unused() -> Self {
-        Self { source: new_source(), client: 0, part: None }
+        Self { source: new_source(), client: 0, division: None }
     }
 
-    /// A client's samples without the part that it sets aside, whenever its source makes them.
-    pub(crate) const fn of_client(source: u64, client: usize, part: Option<usize>) -> Self {
-        Self { source, client, part }
+    /// A client's samples without what it sets aside in this division, whenever its source makes them.
+    pub(crate) const fn of_client(source: u64, client: usize, division: Option<usize>) -> Self {
+        Self { source, client, division }
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Training goes on after the choice, on more data, and what is best for a mode changes: surer where little is left to be
 //! learned, less sure where more is learned than remembered. So what neighbours have in common stays aside until the end, when
-//! the same clients are asked once more. How the best temperature of modes by themselves has changed on these samples is
+//! the clients of the same round are asked once more. How the best temperature of modes by themselves has changed on these samples is
 //! added, and the effect of averages is that of the end.
 //!
 //! Temperatures that are compared are found on the same samples, so that most of their noise is common to both: a difference
@@ -20,12 +20,18 @@ use super::estimate::{Pooled, Prior, deviation_of_jackknife, minimum, positions}
 use crate::calibration::Candidates;
 use crate::wire::CalibrationScores;
 
+/// Fewest samples by which the effect is measured: with as many that of four modes is known to about .05.
+const MIN_SAMPLES: usize = 250;
+
+/// What no temperature of an average is beyond, in either direction.
+const MOST: f64 = 4.0;
+
 /// A weak prior on the logarithm of either temperature: a handful of samples that are all right, or all wrong, say nothing
 /// of the difference.
 pub(super) const PRIOR: Prior = Prior { centre: 0.0, below: 0.5, above: 0.5 };
 
 /// Chooses by what clients found of averages over two modes and of the modes by themselves, at the end beside the temperature
-/// that was best for modes alone `before`; none where nobody had a sample.
+/// that was best for modes alone `before`; none with fewer than [`MIN_SAMPLES`].
 pub(super) fn conclude(
     candidates: &Candidates,
     modes: usize,
@@ -34,6 +40,9 @@ pub(super) fn conclude(
 ) -> Option<CalibrationChoice> {
     let values = candidates.values();
     let positions = positions(values);
+    if pooled(values.len(), reports)?.0.samples < MIN_SAMPLES {
+        return None;
+    }
     let best = |reports: &[&CalibrationScores]| {
         let (averages, alone) = pooled(values.len(), reports)?;
         let best = |pooled: Pooled| {
@@ -45,11 +54,13 @@ pub(super) fn conclude(
     let effect = |reports: &[&CalibrationScores]| {
         let (average, alone) = best(reports)?;
         let changed = before.map_or(0.0, |before| alone - before.ln());
-        Some(changed + (average - alone) * 2.0 * (1.0 - 1.0 / modes as f64))
+        let effect = changed + (average - alone) * 2.0 * (1.0 - 1.0 / modes as f64);
+        Some(effect.clamp(-MOST.ln(), MOST.ln()))
     };
     let (chosen, (_, best_alone)) = (effect(reports)?, best(reports)?);
-    let interval = deviation_of_jackknife(reports, effect)
-        .map(|error| [chosen - INTERVAL * error, chosen + INTERVAL * error].map(f64::exp));
+    // At the end it would hold the choice's part of the noise fixed, which both have in common.
+    let error = deviation_of_jackknife(reports, effect).filter(|_| before.is_none());
+    let interval = error.map(|error| [chosen - INTERVAL * error, chosen + INTERVAL * error].map(f64::exp));
     let (averages, alone) = pooled(values.len(), reports)?;
     Some(CalibrationChoice {
         what: candidates.name().to_owned(),
@@ -116,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_averages_and_modes_have_in_common_makes_no_difference() {
-        let at = |common: f64| [report(0, 50, common - 0.1, common), report(1, 50, common - 0.1, common)];
+        let at = |common: f64| [report(0, 150, common - 0.1, common), report(1, 150, common - 0.1, common)];
         for common in [-0.4, 0.0, 0.3] {
             let choice = chosen(2, &at(common));
             assert!((choice.chosen.ln() + 0.1).abs() < 5e-3, "{choice:?}");
@@ -125,10 +136,11 @@ mod tests {
 
     #[test]
     fn what_training_on_has_changed_is_added() {
-        let reports = [report(0, 100, 0.1, 0.2), report(1, 100, 0.1, 0.2)];
+        let reports = [report(0, 200, 0.1, 0.2), report(1, 200, 0.1, 0.2)];
         let reports: Vec<&CalibrationScores> = reports.iter().collect();
         let choice = conclude(&candidates(), 4, Some(0.05_f64.exp()), &reports).unwrap();
         assert!((choice.chosen.ln() - (0.2 - 0.05 - 0.1 * 1.5)).abs() < 5e-3, "{choice:?}");
+        assert!(choice.interval.is_none());
         assert!((choice.alone.unwrap().temperature.ln() - 0.2).abs() < 5e-3);
     }
 
@@ -139,9 +151,10 @@ mod tests {
         assert!((choice.chosen.ln() + 0.16).abs() < 5e-3, "{choice:?}");
         let [low, high] = choice.interval.unwrap();
         assert!(low.ln() < -0.15 && high.ln() > -0.07, "{low} {high}");
-        let few = chosen(2, &[report(0, 1, -1.0, 1.0)]);
-        assert!((few.chosen.ln()).abs() < 0.7, "one sample says little of 2: {few:?}");
-        let one = chosen(2, &[report(0, 100, -0.1, 0.0)]);
+        assert!(conclude(&candidates(), 2, None, &[&report(0, MIN_SAMPLES - 1, -0.1, 0.0)]).is_none());
+        let wild = chosen(8, &[report(0, 1_000_000, -1.0, 1.0)]);
+        assert!((wild.chosen - 1.0 / MOST).abs() < 1e-9, "{wild:?}");
+        let one = chosen(2, &[report(0, 400, -0.1, 0.0)]);
         assert!(one.interval.is_none() && (one.chosen.ln() + 0.1).abs() < 5e-3);
         assert!(conclude(&candidates(), 2, None, &[]).is_none(), "nobody had a sample");
     }

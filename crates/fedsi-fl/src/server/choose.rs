@@ -3,8 +3,7 @@
 use super::Server;
 use super::calibration::{self, CalibrationChoice, Search, SearchKind, SearchOutcome};
 use super::exclusion::LeftOut;
-use crate::calibration::Calibration;
-use crate::client::SHARING;
+use crate::calibration::{Calibration, SHARING};
 use crate::methods::Modes;
 use crate::wire::{CalibrationScores, Download};
 

@@ -427,7 +427,8 @@ impl Server {
         self.searches = self.due_searches();
     }
 
-    /// What is to be chosen between this round and the next, less what was.
+    /// What is to be chosen between this round and the next, less what was. The effect of averages is asked about after a choice
+    /// of this server alone: a state is kept after the whole round.
     fn due_searches(&self) -> VecDeque<Search> {
         let Some(choices) = self.settings.choices else { return VecDeque::new() };
         if choices.after == self.state.round {

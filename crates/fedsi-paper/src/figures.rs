@@ -242,8 +242,9 @@ fn lines(plan: &Plan, run: &[&SettingCells<'_>]) -> Result<Figure, PaperError> {
     panels.truncate(MOST_PANELS);
     let columns = plan.experiment.scores().len().min(3);
     let x_axis = match plan.experiment {
-        Experiment::Fig3 => "share of the body",
-        _ => "local epochs a round",
+        // Short, so that a range of seeds beside them fits a panel.
+        Experiment::Fig3 => "share of body",
+        _ => "local epochs",
     };
     let seeds: BTreeSet<usize> =
         run.iter().flat_map(|cells| &cells.rows).map(|row| row.records.len()).collect();

@@ -284,7 +284,10 @@ impl Coordinator {
                     tracing::info!(round, "no {what} that was tried is best: more are tried");
                 }
                 None if matches!(download.candidates, Some(Candidates::AverageTemperatures(_))) => {
-                    tracing::warn!(round, "nobody asked could say which {what} is best: it stays as it is");
+                    tracing::warn!(
+                        round,
+                        "too few samples in common to measure the {what}: it stays as it is"
+                    );
                 }
                 None => {
                     tracing::warn!(

@@ -59,7 +59,7 @@ pub(super) fn conclude(
     };
     let (chosen, (_, best_alone)) = (effect(reports)?, best(reports)?);
     // At the end it would hold the choice's part of the noise fixed, which both have in common.
-    let error = deviation_of_jackknife(reports, effect).filter(|_| before.is_none());
+    let error = if before.is_none() { deviation_of_jackknife(reports, effect) } else { None };
     let interval = error.map(|error| [chosen - INTERVAL * error, chosen + INTERVAL * error].map(f64::exp));
     let (averages, alone) = pooled(values.len(), reports)?;
     Some(CalibrationChoice {
